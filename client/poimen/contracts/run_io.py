@@ -1,0 +1,121 @@
+"""What the workflows take and give."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import Field
+
+from poimen.contracts.definition import Retry, Step, WorkflowDef
+from poimen.contracts.memory_calls import (
+    AttemptRecord,
+    BudgetLeft,
+    Count,
+    Fingerprint,
+    Prevention,
+    Seconds,
+)
+from poimen.contracts.message import Many, Message, Name, Scope
+from poimen.contracts.vocabulary import MemoryMode, StepEnd
+
+
+class RunState(Message):
+    """What a long run carries over continue-as-new."""
+
+    visits: dict[str, int] = Field(default_factory=dict)
+    go_tos: dict[str, int] = Field(default_factory=dict)
+    done: dict[str, StepEnd] = Field(default_factory=dict)
+    phase: int = 0
+    attempts_spent: Count = 0
+    tokens_spent: Count = 0
+    started_at: datetime | None = None
+    branch: Name | None = None
+    silent_until: datetime | None = None
+
+
+class StartHarnessRun(Message):
+    """The input of HarnessRun."""
+
+    definition: WorkflowDef
+    memory: MemoryMode = "on"
+    workspace: Annotated[str, Field(max_length=4_096)] | None = None
+    tenant: Name | None = None
+    # Advice below this confidence is reported and not applied.
+    least_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0
+    state: RunState | None = None
+
+
+class StepSummary(Message):
+    step: str
+    phase: str
+    visit: int
+    end: StepEnd
+    attempts: Count
+    seconds: Seconds
+    tokens: Count = 0
+    reason: str
+    prevented_by: str | None = None
+    workflow_id: str | None = None
+
+
+class HarnessRunResult(Message):
+    run: str
+    end: StepEnd
+    reason: str
+    definition_hash: str
+    steps: Many[StepSummary]
+    attempts: Count
+    tokens: Count
+    seconds: Seconds
+    memory: MemoryMode
+    undelivered_records: Count = 0
+
+
+class StartHarnessStep(Message):
+    """The input of HarnessStep; alone it needs a scope and a step."""
+
+    scope: Scope
+    step: Step
+    tenant: Name | None = None
+    run: Name | None = None
+    branch: Name | None = None
+    phase: Name | None = None
+    visit: Annotated[int, Field(ge=1)] = 1
+    retry: Retry = Retry()
+    memory: MemoryMode = "on"
+    workspace: Annotated[str, Field(max_length=4_096)] | None = None
+    definition_hash: str | None = None
+    # None: the step claims an executor itself.
+    executor_queue: str | None = None
+    environment: Fingerprint = Field(default_factory=dict)
+    budget_left: BudgetLeft = BudgetLeft()
+    deadline_at: datetime | None = None
+    silent_until: datetime | None = None
+    least_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class StepResult(Message):
+    """How a step execution ended, and what it cost."""
+
+    step: str
+    visit: int
+    end: StepEnd
+    reason: str
+    attempts: Many[AttemptRecord] = ()
+    prevention: Prevention | None = None
+    output: str = ""
+    seconds: Seconds = 0.0
+    tokens: Count = 0
+    silent_until: datetime | None = None
+    undelivered_records: Count = 0
+
+
+class PendingRecord(Message):
+    """A record that could not be written: the activity and its message, key included."""
+
+    activity: Name
+    message: dict[str, object]
+
+
+class DeliverRecordsInput(Message):
+    records: Many[PendingRecord]
+    queue: str
