@@ -1,0 +1,1 @@
+"""Turn what was observed into evidence, advice and prevention. Pure: no store, no clock, no chance."""

@@ -1,0 +1,92 @@
+"""The actions a step may take next, each with its evidence and its price."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from memory.learning.evidence import DELAYS, PLAIN_WAIT_SECONDS, Evidence, Tally
+from memory.learning.pairing import Trial, Tried
+from memory.learning.verdict import Admissible
+
+Kind = Literal["retry", "retry_after", "repair"]
+
+EXPLORED_DELAYS: Final = (4.0, 16.0, 64.0)
+REPAIR_PRICE: Final = 0.2
+ATTEMPT_SECONDS: Final = 60.0
+"""A wait of this many seconds costs as much as one attempt."""
+KNOWN_SUCCESSES: Final = 1.5
+KNOWN_MEAN: Final = 0.6
+REPEATED: Final = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One action that the step admits. `reached_seconds` is the time since the first failure when it ends."""
+
+    kind: Kind
+    repair: str | None
+    delay_seconds: float
+    reached_seconds: float
+    tally: Tally
+    score: float
+
+
+def known_cure(tally: Tally) -> bool:
+    """Say whether an action has worked often and lately enough to be relied on."""
+    return tally.successes >= KNOWN_SUCCESSES and tally.mean >= KNOWN_MEAN
+
+
+def candidates(evidence: Evidence, admissible: Admissible, tried: Tried) -> list[Candidate]:
+    """Give what may be tried next, the best first; ties keep the declared order, repairs before waits."""
+    found = [*_repairs(evidence, admissible, tried), *_waits(evidence, admissible, tried)]
+    return sorted(found, key=lambda candidate: -candidate.score)
+
+
+def _repairs(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator[Candidate]:
+    for repair in admissible.repairs:
+        tally = evidence.repairs.get(repair, Tally())
+        score = tally.mean / (1 + REPAIR_PRICE)
+        applied = tried.repairs.count(repair)
+        if applied == 0:
+            yield repair_candidate(repair, tally, score)
+        elif applied == 1 and known_cure(tally):
+            yield repair_candidate(repair, tally, score * REPEATED)
+
+
+def repair_candidate(repair: str, tally: Tally, score: float = 0.0) -> Candidate:
+    """Give the candidate that applies a repair at once."""
+    return Candidate("repair", repair, 0.0, 0.0, tally, score)
+
+
+def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator[Candidate]:
+    elapsed, floor = tried.since_first_failure_seconds, admissible.service_wait_seconds or 0.0
+    own = max(admissible.next_delay_seconds, min(floor, admissible.longest_delay_seconds))
+    tally = evidence.plain if own <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + own)
+    yield wait_candidate(own, elapsed + own, tally, own == admissible.next_delay_seconds)
+    for total, known in zip(DELAYS, evidence.delays, strict=True):
+        delay = total - elapsed
+        explored = total in EXPLORED_DELAYS or known.successes >= 0.5
+        if explored and own < delay <= admissible.longest_delay_seconds:
+            yield wait_candidate(delay, total, known)
+
+
+def wait_candidate(delay: float, reached: float, tally: Tally, own: bool = False) -> Candidate:
+    """Give the candidate that waits; `own` marks the step's own next delay."""
+    score = tally.mean / (1 + delay / ATTEMPT_SECONDS)
+    return Candidate("retry" if own else "retry_after", None, delay, reached, tally, score)
+
+
+def least_recently_tried(choices: list[Candidate], evidence: Evidence) -> Candidate:
+    """Pick the candidate whose last trial is the oldest; one never tried comes first."""
+    return min(choices, key=lambda candidate: _last_trial(candidate, evidence))
+
+
+def _last_trial(candidate: Candidate, evidence: Evidence) -> int:
+    trials = evidence.trials
+    return next((at for at in range(len(trials) - 1, -1, -1) if _covers(trials[at], candidate)), -1)
+
+
+def _covers(trial: Trial, candidate: Candidate) -> bool:
+    if candidate.repair is not None:
+        return trial.applied.repair == candidate.repair
+    return trial.applied.repair is None and trial.elapsed_seconds >= candidate.reached_seconds * 0.99

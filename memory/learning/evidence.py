@@ -1,0 +1,213 @@
+"""Fold the attempts of one key (tenant, scope, step, signature) into evidence."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from math import ceil, log
+from typing import Final
+
+from memory.learning.outcomes import ActionKind, AppliedAction, Attempt, Outcome, StepOutcome
+from memory.learning.pairing import Occurrence, Trial, Tried, occurrences_of, retried, trials_of, tried_in
+
+__all__ = [
+    "DELAYS",
+    "ActionKind",
+    "AppliedAction",
+    "Attempt",
+    "Evidence",
+    "Outcome",
+    "StepOutcome",
+    "Streak",
+    "Tally",
+    "Tried",
+    "fold",
+    "tried_in",
+]
+
+DELAYS: Final = tuple(float(2**power) for power in range(13))
+"""Delays that are counted, in seconds since the signature first failed: 1 s to a little over an hour."""
+
+PLAIN_WAIT_SECONDS: Final = 8.0
+AGE_DECAY: Final = 0.9  # for each later occurrence of the key
+OTHER_ENVIRONMENT: Final = 0.5
+PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
+NEVER_HELPED: Final = 16
+SHORTEST_STREAK, LONGEST_STREAK, LONGEST_DOUBLED = 6, 30, 48
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How often an action was tried and worked: plain counts for people, weights for choosing."""
+
+    worked: int = 0
+    tried: int = 0
+    successes: float = 0.0
+    failures: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Give the expected chance of success, 0.3 when nothing is known."""
+        return (self.successes + 0.3) / (self.successes + self.failures + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Streak:
+    """The failed retries since the last success of the key.
+
+    `needed` is the length from which the streak may mean a permanent failure; `helped` is false when nothing
+    ever ended the signature.
+    """
+
+    trials: tuple[Trial, ...] = ()
+    needed: int = NEVER_HELPED
+    helped: bool = False
+
+    @property
+    def length(self) -> int:
+        """Give the number of failed retries."""
+        return len(self.trials)
+
+    @property
+    def runs(self) -> int:
+        """Give the number of distinct runs."""
+        return len({trial.run for trial in self.trials})
+
+    @property
+    def environments(self) -> int:
+        """Give the number of distinct environments."""
+        return len({trial.environment for trial in self.trials})
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of one signature in one step, seen from one environment.
+
+    `runs` are the distinct runs, oldest first. `idle` counts the latest occurrences in a row, the one at
+    hand left out, in which nothing was retried; `earlier_here` those of this environment.
+    """
+
+    signature: str
+    environment: str
+    occurrences: int = 0
+    runs: tuple[str, ...] = ()
+    repairs: Mapping[str, Tally] = field(default_factory=dict)
+    plain: Tally = Tally()
+    delays: tuple[Tally, ...] = (Tally(),) * len(DELAYS)
+    streak: Streak = Streak()
+    trials: tuple[Trial, ...] = ()
+    idle: int = 0
+    earlier_here: int = 0
+
+    def delay(self, seconds: float) -> Tally:
+        """Give the tally of the counted delay next to `seconds`, upwards."""
+        return self.delays[min(bisect_left(DELAYS, seconds), len(DELAYS) - 1)]
+
+
+def fold(
+    attempts: Iterable[Attempt], signature: str, environment: str, occurrence: str | None = None
+) -> Evidence:
+    """Turn the attempts of the occurrences that contain the signature into evidence.
+
+    `occurrence` is the one at hand, if any. Neither the order of the records nor repeated ones matter.
+    """
+    occurrences = occurrences_of(attempts, signature)
+    trials = [t for at, one in enumerate(occurrences) for t in trials_of(one, signature, at)]
+    weights = _weights(trials, len(occurrences), environment)
+    waits = [(t, w) for t, w in zip(trials, weights, strict=True) if t.applied.repair is None]
+    earlier = [one for one in occurrences if one.id != occurrence]
+    return Evidence(
+        signature=signature,
+        environment=environment,
+        occurrences=len(occurrences),
+        runs=tuple(dict.fromkeys(one.run for one in occurrences)),
+        repairs=_repair_tallies(trials, weights),
+        plain=_tally([(t, w) for t, w in waits if t.applied.waited_seconds <= PLAIN_WAIT_SECONDS]),
+        delays=_delay_tallies(trials, weights),
+        streak=_streak(trials),
+        trials=tuple(trials),
+        idle=_idle(earlier, signature),
+        earlier_here=sum(one.environment == environment for one in earlier),
+    )
+
+
+def _weights(trials: Sequence[Trial], occurrences: int, environment: str) -> list[float]:
+    ages = [AGE_DECAY**age for age in range(occurrences)]
+    return [
+        ages[occurrences - 1 - t.position] * (1.0 if t.environment == environment else OTHER_ENVIRONMENT)
+        for t in trials
+    ]
+
+
+def _tally(weighted: Iterable[tuple[Trial, float]]) -> Tally:
+    worked = tried = 0
+    successes = failures = 0.0
+    for trial, weight in weighted:
+        tried += 1
+        if trial.worked:
+            worked += 1
+            successes += weight
+        else:
+            failures += weight
+    return Tally(worked, tried, successes, failures)
+
+
+def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> dict[str, Tally]:
+    grouped: dict[str, list[tuple[Trial, float]]] = {}
+    for trial, weight in zip(trials, weights, strict=True):
+        if trial.applied.repair is not None:
+            grouped.setdefault(trial.applied.repair, []).append((trial, weight))
+    return {repair: _tally(weighted) for repair, weighted in sorted(grouped.items())}
+
+
+def _delay_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> tuple[Tally, ...]:
+    """Credit a success to every delay at least as long, debit a failure from every delay at most as long."""
+    size = len(DELAYS)
+    worked, failed = [0] * (size + 1), [0] * (size + 1)
+    successes, failures = [0.0] * (size + 1), [0.0] * (size + 1)
+    for trial, weight in zip(trials, weights, strict=True):
+        if trial.applied.repair is not None:
+            continue
+        if trial.worked:
+            at = bisect_left(DELAYS, trial.elapsed_seconds)
+            worked[at] += 1
+            successes[at] += weight
+        else:
+            at = size - bisect_right(DELAYS, trial.elapsed_seconds)
+            failed[at] += 1
+            failures[at] += weight
+    lost = list(accumulate(failed))[size - 1 :: -1]
+    lost_weight = list(accumulate(failures))[size - 1 :: -1]
+    return tuple(
+        Tally(won, won + lost[at], gained, lost_weight[at])
+        for at, (won, gained) in enumerate(
+            zip(accumulate(worked[:size]), accumulate(successes[:size]), strict=True)
+        )
+    )
+
+
+def _streak(trials: Sequence[Trial]) -> Streak:
+    tried = succeeded = 0.0
+    needed, overturned, start = NEVER_HELPED, 0, 0
+    helped = False
+    for index, trial in enumerate(trials):
+        tried = tried * PAST_DECAY + 1
+        succeeded = succeeded * PAST_DECAY + trial.worked
+        if trial.worked:
+            ended = trials[start:index]
+            if len(ended) >= needed and len({t.run for t in ended}) >= 2:
+                overturned += 1
+            helped, start = True, index + 1
+            needed = _needed(succeeded, tried, overturned)
+    return Streak(tuple(trials[start:]), needed, helped)
+
+
+def _needed(succeeded: float, tried: float, overturned: int) -> int:
+    """Give the failed retries in a row that chance would give once in a thousand times, within bounds."""
+    rate = (succeeded + 0.5) / (tried + 1)
+    by_chance = min(max(ceil(log(0.001) / log(1 - rate)), SHORTEST_STREAK), LONGEST_STREAK)
+    return int(min(by_chance * 2**overturned, max(LONGEST_DOUBLED, by_chance)))
+
+
+def _idle(earlier: Sequence[Occurrence], signature: str) -> int:
+    return sum(1 for _ in takewhile(lambda one: not retried(one, signature), reversed(earlier)))

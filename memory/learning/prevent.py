@@ -1,0 +1,94 @@
+"""Choose a repair to apply before attempt 1, when the step has lately begun with what it is known to end."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from math import sqrt
+from typing import Final
+
+from memory.learning.candidates import known_cure
+from memory.learning.evidence import Evidence
+from memory.learning.outcomes import StepOutcome
+from memory.learning.wording import counted
+
+RECENT_RUNS: Final = 6
+HOLD_OUT_EVERY: Final = 10
+WILSON_Z: Final = 0.67
+LEAST_GAIN: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Prevention:
+    """The repair to apply before attempt 1; if `held_out`, leave it out this once, to see if it is needed."""
+
+    repair: str
+    signature: str
+    confidence: float
+    because: str
+    held_out: bool = False
+
+
+def prevent(
+    step_outcomes: Iterable[StepOutcome],
+    evidence_by_signature: Mapping[str, Evidence],
+    repairs: Sequence[str],
+    environment: str,
+) -> Prevention | None:
+    """Give the prevention for one step in one environment, or None.
+
+    `repairs` are those the author allows before attempt 1, in declared order.
+    """
+    outcomes = [one for one in _in_order(step_outcomes) if one.environment == environment]
+    recent = [one for one in outcomes if one.prevented_by is None][-RECENT_RUNS:]
+    best: tuple[float, Prevention] | None = None
+    for signature in sorted(evidence_by_signature):
+        evidence = evidence_by_signature[signature]
+        repair = _reliable(evidence, repairs)
+        began = sum(one.first_signature == signature for one in recent)
+        if repair is None or not began:
+            continue
+        gain = _wilson_lower(began, len(recent)) * evidence.repairs[repair].mean
+        if gain > LEAST_GAIN and (best is None or gain > best[0]):
+            best = gain, _prevention(evidence, repair, began, len(recent), _held_out(outcomes, signature))
+    return best[1] if best else None
+
+
+def _in_order(outcomes: Iterable[StepOutcome]) -> list[StepOutcome]:
+    ordered = sorted(
+        outcomes, key=lambda one: (one.recorded_order, one.run, one.branch, one.visit, repr(one))
+    )
+    first: dict[tuple[str, str, int], StepOutcome] = {}
+    for one in ordered:
+        first.setdefault((one.run, one.branch, one.visit), one)
+    return list(first.values())
+
+
+def _reliable(evidence: Evidence, repairs: Sequence[str]) -> str | None:
+    known = [r for r in repairs if r in evidence.repairs and known_cure(evidence.repairs[r])]
+    return max(known, key=lambda repair: evidence.repairs[repair].mean, default=None)
+
+
+def _wilson_lower(hits: int, total: int) -> float:
+    rate, square = hits / total, WILSON_Z**2
+    spread = WILSON_Z * sqrt(rate * (1 - rate) / total + square / (4 * total * total))
+    return (rate + square / (2 * total) - spread) / (1 + square / total)
+
+
+def _held_out(outcomes: Sequence[StepOutcome], signature: str) -> bool:
+    # Counted back to the last run without prevention, so that a moving window cannot lose the beat.
+    since = takewhile(lambda one: one.prevented_by is not None, reversed(outcomes))
+    prevented = sum(one.prevented_signature == signature for one in since)
+    return prevented >= HOLD_OUT_EVERY - 1
+
+
+def _prevention(evidence: Evidence, repair: str, began: int, recent: int, held_out: bool) -> Prevention:
+    tally = evidence.repairs[repair]
+    worked = f"{repair} worked {tally.worked} of {tally.tried}"
+    if held_out:
+        because = f"left out this once to see whether {repair} is still needed; {worked}"
+    elif began == recent:
+        runs = "the last run" if recent == 1 else f"the last {counted(recent, 'run')}"
+        because = f"{runs} began with this failure; {worked}"
+    else:
+        because = f"{began} of the last {counted(recent, 'run')} began with this failure; {worked}"
+    return Prevention(repair, evidence.signature, round(tally.mean, 2), because, held_out)

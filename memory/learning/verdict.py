@@ -1,0 +1,78 @@
+"""Decide when nothing is worth trying any more, what must be tried before, and when to look again."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from memory.learning.evidence import Evidence
+from memory.learning.pairing import Trial, Tried
+
+FAIR_FAILURES: Final = 3
+FIRST_FAILURES: Final = 2
+SETTLED_ENVIRONMENTS: Final = 4
+PROBE_EVERY: Final = 4
+PROBE_RETRIES: Final = 2
+LONGEST_COVER_SECONDS: Final = 256.0
+"""A longer wait is never tried on purpose, only repeated when it was seen to help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admissible:
+    """What the step's own policy still allows: repairs in declared order, waits in seconds, attempts.
+
+    `service_wait_seconds` is a wait that the failing service itself asked for. A `weak` signature names
+    no cause, so it never leads to a permanent stop.
+    """
+
+    repairs: tuple[str, ...]
+    next_delay_seconds: float
+    longest_delay_seconds: float
+    attempts_left: int
+    service_wait_seconds: float | None = None
+    weak: bool = False
+
+    @property
+    def cover_seconds(self) -> float:
+        """Give the wait that must have failed before waiting counts as tried."""
+        return min(self.longest_delay_seconds, LONGEST_COVER_SECONDS)
+
+
+def hopeless(evidence: Evidence, admissible: Admissible) -> bool:
+    """Say whether every admissible action has fairly failed, in distinct runs, in one long streak."""
+    streak = evidence.streak
+    if admissible.weak or streak.length < streak.needed or streak.runs < 2:
+        return False
+    return not lacking_repairs(evidence, admissible) and not lacks_wait(evidence, admissible)
+
+
+def lacking_repairs(evidence: Evidence, admissible: Admissible) -> list[str]:
+    """Give the repairs that have not failed often enough in the streak, in declared order."""
+    failed: dict[str, list[Trial]] = {repair: [] for repair in admissible.repairs}
+    for trial in evidence.streak.trials:
+        if trial.applied.repair in failed:
+            failed[trial.applied.repair].append(trial)
+    return [repair for repair, trials in failed.items() if not _fair(evidence, trials)]
+
+
+def _fair(evidence: Evidence, trials: list[Trial]) -> bool:
+    # A harmful repair spoils what follows it in the same occurrence, hence "as first repair".
+    first = sum(trial.first_repair for trial in trials)
+    return len(trials) >= FAIR_FAILURES and first >= FIRST_FAILURES and _seen_here(evidence, trials)
+
+
+def lacks_wait(evidence: Evidence, admissible: Admissible) -> bool:
+    """Say whether the longest wait has not failed often enough in the streak."""
+    long = [t for t in evidence.streak.trials if t.elapsed_seconds >= admissible.cover_seconds * 0.99]
+    return len(long) < FAIR_FAILURES or not _seen_here(evidence, long)
+
+
+def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
+    if evidence.streak.environments >= SETTLED_ENVIRONMENTS:
+        return True
+    return any(trial.environment == evidence.environment for trial in trials)
+
+
+def probing(evidence: Evidence, tried: Tried) -> bool:
+    """Say whether this would-be stop is one that looks again, so that a wrong verdict heals."""
+    fourth = evidence.idle >= PROBE_EVERY - 1
+    second_here = evidence.idle >= 1 and evidence.earlier_here == 1
+    return (fourth or second_here) and tried.retries < PROBE_RETRIES
