@@ -1,0 +1,224 @@
+"""What a definition must hold beyond the types of its fields, each fault as a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from poimen.contracts.problems import Fault, Place, counted, hint, path_text, safe_name
+
+if TYPE_CHECKING:
+    from poimen.contracts.definition import Gate, Phase, Step, WorkflowDef
+
+MAX_STEPS = 500
+MAX_ITEMS = 1_000
+MAX_ITEM_BYTES = 131_071  # Linux refuses a longer argument or variable
+MAX_PROMPT_BYTES = 65_536
+MAX_VARIABLES = 200
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_CYCLE_SHOWN = 8
+
+
+def argv_refusal(argv: Sequence[str]) -> str | None:
+    """Return why a program cannot be started with these arguments, as a predicate, or None."""
+    if not argv or not argv[0]:
+        return "is empty; give the program and its arguments"
+    if len(argv) > MAX_ITEMS:
+        return f"has {len(argv):,} items; at most {MAX_ITEMS:,}"
+    for number, item in enumerate(argv, 1):
+        if "\0" in item:
+            return f"contains U+0000 in item {number:,}"
+        if len(item.encode()) > MAX_ITEM_BYTES:
+            return f"has {len(item.encode()):,} bytes in item {number:,}; at most {MAX_ITEM_BYTES:,}"
+    return None
+
+
+def path_refusal(path: str) -> str | None:
+    """Return why a path is not one inside the workspace, as a predicate, or None."""
+    if not path:
+        return "is empty; leave it out for the workspace itself"
+    if "\0" in path:
+        return f"contains U+0000 at character {path.index(chr(0)) + 1:,}"
+    if len(path.encode()) > 4_095:
+        return f"has {len(path.encode()):,} bytes; at most 4,095"
+    if path.startswith("/"):
+        return "is absolute; give a path inside the workspace"
+    depth = 0
+    for part in PurePosixPath(path).parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return "leaves the workspace"
+    return None
+
+
+def env_refusal(env: Mapping[str, str]) -> str | None:
+    """Return why these variables cannot be set, as a predicate, or None."""
+    if len(env) > MAX_VARIABLES:
+        return f"has {len(env):,} variables; at most {MAX_VARIABLES}"
+    for number, (name, value) in enumerate(env.items(), 1):
+        if not _VARIABLE.fullmatch(name):
+            return f"has a name that is no variable name (variable {number:,})"
+        if name.startswith("POIMEN_"):
+            return f"sets {name}; names that begin with POIMEN_ are the harness's own"
+        if predicate := _value_refusal(value):
+            return f"{predicate} in {name if safe_name(name) else f'variable {number:,}'}"
+    return None
+
+
+def _value_refusal(value: str) -> str | None:
+    if "\0" in value:
+        return "contains U+0000"
+    size = len(value.encode())
+    if size > MAX_ITEM_BYTES:
+        return f"has {size:,} bytes (at most {MAX_ITEM_BYTES:,})"
+    if value.startswith("env:") and not _VARIABLE.fullmatch(value.removeprefix("env:")):
+        return 'has no variable name after "env:"'
+    return None
+
+
+def step_faults(step: Step) -> list[Fault]:
+    """Return what is wrong within one step."""
+    name = _named("Step", step.id)
+    faults = []
+    texts = {("run", "prompt"): step.run.prompt, ("judge", "rubric"): step.judge and step.judge.rubric}
+    for place, text in texts.items():
+        size = len((text or "").encode())
+        if size > MAX_PROMPT_BYTES:
+            sentence = f"{name}: {place[-1]} has {size:,} bytes; at most {MAX_PROMPT_BYTES:,}. Pass a file."
+            faults.append(Fault(place, sentence))
+    for number in _repeats([repair.id for repair in step.repairs]):
+        repair = _named("repair", step.repairs[number].id)
+        sentence = f"{name}: {repair} is there twice; repair ids are unique in a step."
+        faults.append(Fault(("repairs", number, "id"), sentence))
+    return faults
+
+
+def definition_faults(definition: WorkflowDef) -> list[Fault]:
+    """Return what is wrong between the parts of a definition: ids, needs, ways back and its size."""
+    count = sum(len(phase.steps) for phase in definition.phases)
+    if count > MAX_STEPS:
+        return [Fault(("phases",), f"The definition has {counted(count, 'step')}; at most {MAX_STEPS}.")]
+    faults = [*_repeated_ids(definition)]
+    if faults:
+        return faults  # what follows speaks of steps by id
+    phase_of = {step.id: number for number, phase in enumerate(definition.phases) for step in phase.steps}
+    for number, phase in enumerate(definition.phases):
+        faults += _needs_faults(phase, number, phase_of)
+        faults += _cycle_faults(phase, number)
+        faults += _way_back_faults(phase, number, phase_of)
+    return faults
+
+
+def _repeated_ids(definition: WorkflowDef) -> Iterator[Fault]:
+    for number in _repeats([phase.id for phase in definition.phases]):
+        name = _named("Phase", definition.phases[number].id)
+        yield Fault(("phases", number, "id"), f"{name} is there twice; phase ids are unique in a definition.")
+    placed: list[tuple[Place, str]] = [
+        (("phases", number, "steps", place, "id"), step.id)
+        for number, phase in enumerate(definition.phases)
+        for place, step in enumerate(phase.steps)
+    ]
+    for index in _repeats([step_id for _, step_id in placed]):
+        where, step_id = placed[index]
+        name = _named("Step", step_id)
+        yield Fault(where, f"{name} is there twice; step ids are unique in a definition.")
+
+
+def _needs_faults(phase: Phase, number: int, phase_of: Mapping[str, int]) -> Iterator[Fault]:
+    known = [step_id for step_id, place in phase_of.items() if place <= number]
+    for place, step in enumerate(phase.steps):
+        name = _named("Step", step.id)
+        for index, need in enumerate(step.needs):
+            where: Place = ("phases", number, "steps", place, "needs", index)
+            shown = f'"{need}"' if safe_name(need) else f"a step ({path_text(where)})"
+            if need not in phase_of:
+                yield Fault(where, f"{name} needs {shown}, which is no step{hint(need, known)}")
+            elif phase_of[need] > number:
+                yield Fault(where, f"{name} needs {shown}, a step of a later phase.")
+            elif need in step.needs[:index]:
+                yield Fault(where, f"{name} needs {shown} twice.")
+
+
+def _cycle_faults(phase: Phase, number: int) -> Iterator[Fault]:
+    cycle = _cycle(phase)
+    if cycle:
+        shown = [safe_name(step_id) or "(a step)" for step_id in cycle]
+        if len(shown) > _CYCLE_SHOWN:
+            shown[_CYCLE_SHOWN - 2 : -1] = ["…"]
+        place = next(place for place, step in enumerate(phase.steps) if step.id == cycle[0])
+        sentence = f"{_named('Phase', phase.id)}: needs form a cycle: {' → '.join(shown)}."
+        yield Fault(("phases", number, "steps", place, "needs"), sentence)
+
+
+def _cycle(phase: Phase) -> list[str]:
+    left = {step.id: step.needs for step in phase.steps}
+    while True:
+        ready = [step_id for step_id, needs in left.items() if not any(need in left for need in needs)]
+        if not ready:
+            break
+        for step_id in ready:
+            del left[step_id]
+    if not left:
+        return []
+    path = [next(iter(left))]  # every step left needs another one left, so the walk must meet itself
+    while path[-1] not in path[:-1]:
+        path.append(next(need for need in left[path[-1]] if need in left))
+    return path[path.index(path[-1]) :]
+
+
+def _way_back_faults(phase: Phase, number: int, phase_of: Mapping[str, int]) -> Iterator[Fault]:
+    earlier = {step_id for step_id, place in phase_of.items() if place < number}
+    behind = _transitive_needs(phase)
+    for place, step in enumerate(phase.steps):
+        before = {other.id for other in phase.steps[:place] if step.id not in behind[other.id]}
+        allowed = earlier | behind[step.id] | before
+        where: Place = ("phases", number, "steps", place, "on_failure", "go_to")
+        yield from _way_back_fault(step, _named("Step", step.id), where, allowed - {step.id})
+    if phase.gate is not None:
+        allowed = earlier | {step.id for step in phase.steps}
+        name = f"The gate of {_named('phase', phase.id)}"
+        yield from _way_back_fault(
+            phase.gate, name, ("phases", number, "gate", "on_failure", "go_to"), allowed
+        )
+
+
+def _way_back_fault(part: Step | Gate, name: str, where: Place, allowed: set[str]) -> Iterator[Fault]:
+    if isinstance(part.on_failure, str) or part.on_failure.go_to in allowed:
+        return
+    target = part.on_failure.go_to
+    shown = f'"{target}"' if safe_name(target) else "a step"
+    yield Fault(
+        where, f"{name} goes back to {shown}, which is no earlier step{hint(target, sorted(allowed))}"
+    )
+
+
+def _transitive_needs(phase: Phase) -> dict[str, set[str]]:
+    direct = {step.id: step.needs for step in phase.steps}
+    reached: dict[str, set[str]] = {}
+    for step_id, needs in direct.items():
+        found: set[str] = set()
+        ahead = list(needs)
+        while ahead:
+            need = ahead.pop()
+            if need not in found:
+                found.add(need)
+                ahead.extend(direct.get(need, ()))
+        reached[step_id] = found
+    return reached
+
+
+def _repeats(names: Sequence[str]) -> list[int]:
+    seen: Counter[str] = Counter()
+    repeats = []
+    for number, name in enumerate(names):
+        seen[name] += 1
+        if seen[name] == 2:
+            repeats.append(number)
+    return repeats
+
+
+def _named(kind: str, name: str) -> str:
+    return f"{kind} {name}" if safe_name(name) else f"{kind} (a name)"
