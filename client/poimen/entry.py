@@ -29,7 +29,7 @@ def read_input(raw: RawValue, model: type[M], label: str) -> Decoded[M]:
         return decode(model, b"", label)
     if encoding not in _JSON:
         reason = f"{label} needs one JSON object; it got a payload of another encoding."
-        raise InvalidInput((Problem("", reason),))
+        raise InvalidInput(Problem("", reason))
     return decode(model, raw.payload.data, label)
 
 

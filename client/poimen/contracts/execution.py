@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from poimen.contracts.memory_calls import Count, Fingerprint, Seconds
-from poimen.contracts.message import FreeText, Many, Message, Name
+from poimen.contracts.message import FreeText, Identifier, Many, Message, Name
 
 CommandEnd = Literal["exited", "signaled", "timed_out", "cancelled", "not_found", "not_allowed"]
 ModelEnd = Literal["answered", "refused", "timed_out", "unavailable", "not_configured"]
@@ -36,7 +36,7 @@ class EnvironmentProbe(Message):
 class ClaimExecutor(Message):
     """Ask any executor to host a run: it answers with its own queue and the environment's fingerprint."""
 
-    run: Name
+    run: Identifier
     workspace: RelativePath | None = None
     environment: Many[EnvironmentProbe] = ()
 
@@ -53,7 +53,7 @@ class RunCommand(Message):
     """Run one argv below the run's workspace; the prompt goes to its standard input."""
 
     argv: Annotated[Many[Argument], Field(min_length=1, max_length=1_000)]
-    run: Name
+    run: Identifier
     step: Name
     attempt: int = 1
     purpose: Literal["step", "verify", "judge", "repair", "gate"] = "step"
@@ -108,7 +108,7 @@ class RunModel(Message):
 
     model: Name
     prompt: FreeText
-    run: Name
+    run: Identifier
     step: Name
     attempt: int = 1
     purpose: Literal["step", "judge"] = "step"

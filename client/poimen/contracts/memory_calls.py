@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from poimen.contracts.message import FreeText, Many, Message, Name, Scope
+from poimen.contracts.message import FreeText, Identifier, Many, Message, Name, Scope
 from poimen.contracts.vocabulary import (
     ActionKind,
     AttemptOutcome,
@@ -38,16 +38,16 @@ class Call(Message):
 
     scope: Scope
     tenant: Name | None = None
-    run: Name | None = None
+    run: Identifier | None = None
     branch: Name | None = None
     phase: Name | None = None
     step: Name | None = None
     visit: Annotated[int, Field(ge=1, le=100_000)] = 1
     attempt: Annotated[int, Field(ge=1, le=100_000)] = 1
     tool: Name | None = None
-    occurrence_id: Name | None = None
+    occurrence_id: Identifier | None = None
     environment: Fingerprint = Field(default_factory=dict)
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    idempotency_key: Identifier | None = None
 
 
 class BudgetLeft(Message):

@@ -59,7 +59,7 @@ class Problem:
     reason: str
 
 
-class InvalidInput(ValueError):  # noqa: N818  because the name is the error type callers match on
+class InvalidInput(ValueError):
     """Input that is refused for good. `problems` has every place, `str()` the first few as sentences."""
 
     def __init__(self, *problems: Problem) -> None:

@@ -14,7 +14,7 @@ from poimen.contracts.memory_calls import (
     Prevention,
     Seconds,
 )
-from poimen.contracts.message import Many, Message, Name, Scope
+from poimen.contracts.message import Identifier, Many, Message, Name, Scope
 from poimen.contracts.vocabulary import MemoryMode, StepEnd
 
 
@@ -76,7 +76,7 @@ class StartHarnessStep(Message):
     scope: Scope
     step: Step
     tenant: Name | None = None
-    run: Name | None = None
+    run: Identifier | None = None
     branch: Name | None = None
     phase: Name | None = None
     visit: Annotated[int, Field(ge=1)] = 1
@@ -100,7 +100,9 @@ class StepResult(Message):
     visit: int
     end: StepEnd
     reason: str
+    # The first and the latest attempts; at most 50.
     attempts: Many[AttemptRecord] = ()
+    attempts_made: Count = 0
     prevention: Prevention | None = None
     output: str = ""
     seconds: Seconds = 0.0

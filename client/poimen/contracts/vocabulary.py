@@ -21,6 +21,4 @@ MemoryMode = Literal["on", "observe", "off"]
 ItemKind = Literal[
     "lesson", "decision", "pattern", "reference", "skill", "incident", "rule", "fact", "constraint", "handoff"
 ]
-EmptyReason = Literal[
-    "no_evidence", "below_threshold", "deadline", "tier_down", "held_out", "conflict", "memory_off"
-]
+EmptyReason = Literal["no_evidence", "below_threshold", "deadline", "tier_down", "held_out", "conflict", "memory_off"]

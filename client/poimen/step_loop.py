@@ -1,0 +1,192 @@
+"""One step execution: recall, prevent, attempt, analyse, next move, document. Order only; every effect is a port."""
+
+import asyncio
+from collections.abc import Awaitable
+from datetime import datetime
+from typing import Literal, Protocol
+
+from poimen.contracts.memory_calls import AppliedAction, Prevention
+from poimen.contracts.run_io import StepResult
+from poimen.contracts.vocabulary import StepEnd
+from poimen.memory_link import MemoryLink
+from poimen.render import render
+from poimen.step_messages import ask_for_context, document_end, tell_failure, tell_success
+from poimen.step_rules import Move, budget_end, next_move
+from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
+
+
+class StepPorts(Protocol):
+    """Every effect a step has."""
+
+    def now(self) -> datetime:
+        """Return the present instant."""
+
+    def attempt(self, work: AttemptWork) -> Awaitable[AttemptReport]:
+        """Make one attempt, verification and judgement included."""
+
+    def repair(self, repair: str, attempt: int) -> Awaitable[int | None]:
+        """Run a declared repair before ``attempt``; return its exit status, None if it did not run."""
+
+    def wait(self, seconds: float, why: str) -> Awaitable[None]:
+        """Let time pass."""
+
+    def show(self, progress: Progress) -> None:
+        """Tell people where the step is."""
+
+
+async def run_step(spec: StepSpec, ports: StepPorts, memory: MemoryLink) -> StepResult:
+    """Run a step to its end and document it, whatever that end is.
+
+    Cancellation is documented as well, and raised again.
+    """
+    step = _StepLoop(StepState(spec, ports.now()), ports, memory)
+    try:
+        move = await step.run()
+    except asyncio.CancelledError:
+        await step.finish("cancelled", "the step was cancelled")
+        raise
+    return await step.finish(move.end or "failed", move.reason)
+
+
+class _StepLoop:
+    def __init__(self, state: StepState, ports: StepPorts, memory: MemoryLink) -> None:
+        self.state, self.ports, self.memory = state, ports, memory
+        self.mode = state.spec.memory
+
+    async def run(self) -> Move:
+        while True:
+            exhausted = budget_end(self.state.spec.policy, self.state.spent_at(self.ports.now()))
+            if exhausted is not None:
+                return exhausted
+            await self._recall()
+            await self._prevent()
+            report = await self._attempt()
+            if report.outcome == "succeeded":
+                return await self._succeeded(report)
+            move = await self._failed(report)
+            if move.end is not None:
+                return move
+            await self._apply(move)
+
+    async def finish(self, end: StepEnd, reason: str) -> StepResult:
+        state, memory = self.state, self.memory
+        if self.mode != "off":
+            await memory.document(document_end(state, end, reason, self.ports.now()), "document")
+        self._show("ended", end=end, reason=reason)
+        return StepResult(
+            step=state.spec.step,
+            visit=state.spec.visit,
+            end=end,
+            reason=reason,
+            attempts=state.records(),
+            attempts_made=state.spent.attempts,
+            prevention=state.prevention,
+            output=state.last.output if state.last else "",
+            seconds=state.seconds(self.ports.now()),
+            tokens=state.spent.tokens,
+            silent_until=memory.silent_until,
+            undelivered_records=len(memory.pending) + memory.dropped,
+        )
+
+    async def _recall(self) -> None:
+        self.state.package = None
+        if self.mode != "on":
+            return
+        self._show("asking memory")
+        call = ask_for_context(self.state, self.ports.now())
+        self.state.package = await self.memory.recall(call, f"recall · attempt {call.attempt}")
+
+    async def _prevent(self) -> None:
+        package = self.state.package
+        known = package.prevention if package and self.state.number == 1 else None
+        # Only what the author allowed before a failure runs before one, whoever asks for it.
+        if known is None or known.repair not in self.state.spec.preventable:
+            return
+        self.state.prevention = known
+        await self._repair(known.repair, "prevention")
+
+    async def _attempt(self) -> AttemptReport:
+        state, now = self.state, self.ports.now()
+        self._show("running")
+        context = render(state.workflow_context(now), state.package)
+        report = await self.ports.attempt(AttemptWork(state.number, context, state.left(now).time_seconds))
+        state.last = report
+        state.count(attempts=1, tokens=report.tokens)
+        return report
+
+    async def _succeeded(self, report: AttemptReport) -> Move:
+        self.state.record(report, None, None)
+        if self.mode != "off":
+            call = tell_success(self.state, report)
+            await self.memory.learn(call, f"learn · attempt {call.attempt}")
+        reason = _success_reason(self.state.spent.attempts, self.state.prevention, self.state.applied)
+        return Move("policy", reason, end="succeeded")
+
+    async def _failed(self, report: AttemptReport) -> Move:
+        state = self.state
+        failed_at = self.ports.now()
+        state.analysis = None
+        if self.mode != "off":
+            self._show("asking memory")
+            call = tell_failure(state, report, failed_at)
+            state.analysis = await self.memory.analyze(call, f"analyse · attempt {call.attempt}")
+        advice = state.analysis.advice if state.analysis else None
+        heard = advice if self.mode == "on" else None
+        move = next_move(state.spec.policy, state.spent_at(self.ports.now()), report.final, heard)
+        state.record(report, advice, move)
+        state.first_failed_at.setdefault(state.analysis.signature if state.analysis else None, failed_at)
+        return move
+
+    async def _apply(self, move: Move) -> None:
+        if move.delay_seconds > 0:
+            self._show(f"waiting {move.delay_seconds:g} s")
+            await self.ports.wait(move.delay_seconds, move.reason)
+            self.state.count(waits=1)
+        if move.repair is not None:
+            await self._repair(move.repair, "repair", move.delay_seconds)
+            return
+        self.state.applied = AppliedAction(
+            kind="wait" if move.delay_seconds > 0 else "none",
+            waited_seconds=move.delay_seconds,
+            since_first_failure_seconds=self.state.since_first_failure(self.ports.now()),
+        )
+
+    async def _repair(self, repair: str, kind: Literal["repair", "prevention"], waited: float = 0.0) -> None:
+        self._show(f"{kind}: {repair}")
+        exit_code = await self.ports.repair(repair, self.state.number)
+        self.state.count(repairs=(repair,))
+        self.state.applied = AppliedAction(
+            kind=kind,
+            repair=repair,
+            waited_seconds=waited,
+            since_first_failure_seconds=self.state.since_first_failure(self.ports.now()),
+            exit_code=exit_code,
+        )
+
+    def _show(self, activity: str, *, end: StepEnd | None = None, reason: str = "") -> None:
+        state = self.state
+        self.ports.show(
+            Progress(
+                spec=state.spec,
+                attempts=tuple(state.attempts),
+                package=state.package,
+                analysis=state.analysis,
+                prevention=state.prevention,
+                left=state.left(self.ports.now()),
+                activity=activity,
+                silent=self.memory.silent,
+                pending=len(self.memory.pending),
+                end=end,
+                reason=reason,
+            )
+        )
+
+
+def _success_reason(attempts: int, prevention: Prevention | None, applied: AppliedAction) -> str:
+    if attempts == 1:
+        return f"passed after {prevention.repair} ran first" if prevention else "passed"
+    if applied.repair is not None:
+        return f"passed, attempt {attempts}, after {applied.repair}"
+    if applied.waited_seconds > 0:
+        return f"passed, attempt {attempts}, after waiting {applied.waited_seconds:g} s"
+    return f"passed, attempt {attempts}"
