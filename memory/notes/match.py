@@ -1,0 +1,82 @@
+"""Choose the notes that fit a step: pure, in a fixed order, each with its reason."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Final
+
+from memory.notes.note import LIBRARY, Note
+from memory.vectors.tokens import terms
+
+TITLE_WEIGHT: Final = 2.0
+LEAST_WORDS: Final = 2
+"""Shared words that make a note fit when its tool, phase and step say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a step stands; None fits any."""
+
+    scope: str
+    tool: str | None = None
+    phase: str | None = None
+    step: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A note that fits, how well, and why."""
+
+    note: Note
+    score: float
+    because: str
+
+
+def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[Fit]:
+    """Give the best notes for a place and a text, at most `limit`, ties in the order of their ids.
+
+    A note that names tools, phases or steps fits only those; one that names none needs words in common.
+    """
+    readable = [note for note in notes if note.scope in {place.scope, LIBRARY}]
+    wanted = set(terms(text))
+    words = {id(note): _words(note) for note in readable}
+    rarity = _rarity(words.values(), wanted)
+    fits = (_fit(note, place, words[id(note)], rarity) for note in readable)
+    return sorted((fit for fit in fits if fit), key=lambda fit: (-fit.score, fit.note.id))[:limit]
+
+
+def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]) -> Fit | None:
+    named = [
+        (noun, value)
+        for noun, value, wanted in (
+            ("step", place.step, note.steps),
+            ("tool", place.tool, note.tools),
+            ("phase", place.phase, note.phases),
+        )
+        if wanted and value in wanted
+    ]
+    elsewhere = any(
+        wanted and value not in wanted
+        for value, wanted in ((place.step, note.steps), (place.tool, note.tools), (place.phase, note.phases))
+        if value is not None or wanted
+    )
+    shared = sorted((word for word in rarity if word in words), key=lambda word: (-rarity[word], word))
+    if elsewhere or not (named or len(shared) >= LEAST_WORDS):
+        return None
+    score = sum(rarity[word] * min(words[word], 3) for word in shared) + 3.0 * len(named)
+    reasons = [f"for {noun} {value}" for noun, value in named]
+    if shared:
+        reasons.append(f"shares {', '.join(shared[:3])}")
+    return Fit(note, round(score, 6), "; ".join(reasons))
+
+
+def _words(note: Note) -> Counter[str]:
+    head = terms(" ".join((note.title, note.name, *note.tags)))
+    return Counter({word: int(count * TITLE_WEIGHT) for word, count in head.items()}) + terms(note.text)
+
+
+def _rarity(documents: Iterable[Counter[str]], wanted: set[str]) -> dict[str, float]:
+    counted = list(documents)
+    found = {word: sum(word in words for words in counted) for word in wanted}
+    return {word: log(1 + len(counted) / n) for word, n in found.items() if n}
