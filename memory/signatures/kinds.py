@@ -1,0 +1,69 @@
+"""The kind of a failure and the few words a person reads for it, both told from the normalised words alone."""
+
+from __future__ import annotations
+
+import re
+
+_TITLE_CHARACTERS = 60
+
+# (kind, pattern, title); the first that fits wins. `{0}` is the first group that took part.
+_KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+    (kind, re.compile(pattern), title)
+    for kind, pattern, title in (
+        ("os_error", r"(?i)address already in use|EADDRINUSE|port .{0,30}(?:already (?:in use|allocated)|is in use)|only one usage of each socket", "address in use"),
+        ("module_missing", r"(?i)no module named '?([\w.]+)|cannot find (?:module|package) '([^']+)'|could not resolve '([^']+)'|no required module provides package (\S+)", "no module {0}"),
+        ("command_missing", r"command not found: (\S+)", "no command {0}"),
+        ("disk_full", r"(?i)no space left on device|ENOSPC|disk (?:is )?full|disk quota exceeded", "disk full"),
+        ("out_of_memory", r"(?i)out of memory|OutOfMemory|heap (?:limit|out of)|bad_alloc|cannot allocate memory|ENOMEM|OOM|MemoryError", "out of memory"),
+        ("context_length", r"(?i)context[_ ]length|maximum context|prompt is too long|too many (?:input )?tokens|context window", "context too long"),
+        ("quota", r"(?i)insufficient_quota|exceeded your current quota|quota exceeded|credit balance|billing", "quota used up"),
+        ("http_{0}", r"(?i)(?:http|status(?: code)?|error code|code) ([45]\d\d)\b|\b([45]\d\d):? (?:Bad|Unauth|Forbid|Not|Conflict|Too|Internal|Service|Gateway|Unproc|Payload|Client|Server|Proxy|Method|Gone)", "HTTP {0}"),
+        ("os_error", r"(?i)file exists:?(?: '([^']+)'| (\S+))?|EEXIST", "file exists: {0}"),
+        ("os_error", r"(?i)(?:no such file or directory|ENOENT)(?:.*?'([^']+)')?", "no such file: {0}"),
+        ("os_error", r"(?i)permission denied|EACCES|EPERM|operation not permitted", "permission denied"),
+        ("os_error", r"(?i)too many open files|EMFILE|ENFILE", "too many open files"),
+        ("network", r"(?i)connection refused|ECONNREFUSED", "connection refused"),
+        ("network", r"(?i)ENOTFOUND|EAI_AGAIN|name or service not known|could not resolve host|name resolution|no such host|nodename nor servname|getaddrinfo", "host not found"),
+        ("tls", r"(?i)certificate has expired|cert_has_expired", "certificate expired"),
+        ("tls", r"(?i)certificate|x509|\bssl\b|\btls\b|handshake", "TLS failure"),
+        ("network", r"(?i)connection (?:was )?reset|ECONNRESET|broken pipe|EPIPE|socket hang up|unexpected eof|server closed the connection", "connection lost"),
+        ("time_out", r"(?i)timed? ?out|timeout|ETIMEDOUT|deadline exceeded", "timed out"),
+        ("database", r"(?i)deadlock", "deadlock"),
+        ("database", r"(?i)duplicate key|unique constraint|duplicate entry", "duplicate key"),
+        ("database", r"(?i)database is locked", "database locked"),
+        ("rate_limit", r"(?i)rate.?limit|too many requests|overloaded|throttl", "rate limit"),
+        ("signal", r"(?i)segmentation fault|SIGSEGV|signal 11", "segmentation fault"),
+        ("signal", r"(?i)\bkilled\b|SIGKILL|signal 9", "killed"),
+        ("assertion", r"(?i)^assert|AssertionError|assertion", ""),
+    )
+)  # fmt: skip
+_EXIT = re.compile(r"(?i)(?:exit(?:ed)?|non-zero|returned|status|code|error)\b.{0,30}?(-?\d+)\b")
+_TYPE = re.compile(r"^(?:[\w$]+\.)*([A-Z][\w$]*(?:Error|Exception|Violation|Detected|Timeout|Failure)\w*)(?: \[([\w-]+)\])?")
+_CODES = re.compile(r"\b(?:[A-Z]{1,6}\d{3,6}|E[A-Z]{3,20}|[A-Z]+(?:_[A-Z]+){1,6})\b")
+
+
+def kind_and_title(words: str, shape: str) -> tuple[str, str]:
+    """Return the kind, such as `os_error` or `http_429`, and a title of at most 60 characters."""
+    for kind, pattern, title in _KINDS:
+        found = pattern.search(words)
+        if found is None:
+            continue
+        first = next((group for group in found.groups() if group), "") if found.groups() else ""
+        said = title.format(first).rstrip(": ") if title else words
+        return kind.format(first), shortened(said)
+    if shape == "exit_code":
+        code = _EXIT.search(words)
+        return shape, shortened(f"exit code {code[1]}" if code else words)
+    return shape, shortened(words)
+
+
+def shortened(words: str) -> str:
+    """Return the words cut to 60 characters."""
+    return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1].rstrip() + "\u2026"
+
+
+def family_parts(kind: str, template: str) -> tuple[str, ...]:
+    """Return what relatives share: the kind, the type of the exception, the codes; never an argument."""
+    named = _TYPE.match(template)
+    codes = sorted(set(_CODES.findall(template)) | {m[0] for m in re.finditer(r"\b(?:exit|status|code|http|errno|error)[\w ]{0,12} -?\d+", template)})
+    return (kind, named[1] if named else "", *codes)

@@ -1,0 +1,70 @@
+"""One wording for one failure: what precedes the telling words, and what follows them, is dropped."""
+
+from __future__ import annotations
+
+import re
+
+from memory.signatures.bodies import with_body_told
+
+_LEAD = re.compile(
+    r"(?i)(?:\[?(?:fatal error|error|fatal|critical|severe|err!?|failure|exception|emerg|alert|uncaught(?: exception)?|unhandled(?: exception| rejection)?)\]?"
+    r"(?:\s?[:!.>-]\s{0,3}|\s{1,3}(?=[\[{A-Z\d'\"`/]))|\[[\w./ -]{1,40}\]:?\s{1,2}(?=\S)|\{ |err (?=\{|\w*Error)"
+    r"|\(node:\d+\) |psql:\S{1,200}:\d+: |\(in promise\) |e: |E\s{2,}|!\s|\u2a2f\s|\u274c\s|root: )"
+)
+_LOGGER = re.compile(r"(?:[\w.]{1,80}: )?(?:ERROR|FATAL|CRITICAL|SEVERE)(?::[\w.]{1,80}:|\s+(?:\[[^\]]{1,80}\]\s+)?[\w.$]{1,120}\s+[:-]{1,3}\s+|\s+\d{1,7} --- \[[^\]]{1,80}\] [\w.$]{1,120}\s*: )\s*")
+_PROGRAM = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s:]{1,300}[\\/](?P<name>[\w.+-]{1,60}): ")
+_SHELL = re.compile(r"(?:(?:-?(?:ba|z|da|k|a)?sh|fish|sh)(?:: |\.exe: ))(?:line \d+: |\d+: |eval: line \d+: |-c: line \d+: )?")
+_SCRIPT = re.compile(r"[\w./~+-]{1,200}: (?:line )?\d+: (?=\S)")
+_NO_COMMAND = re.compile(r"(?:^|.*?: )?(?:(?P<a>[\w./+@-]{1,100}): (?:command not found|not found|inaccessible or not found)$|command not found: (?P<b>[\w./+@-]{1,100})$|'?(?P<c>[\w./+@-]{1,100})'? is not recognized as an internal or external command.*)")
+_HINTS = re.compile(
+    r"[.;,]? ?(?:Did you (?:mean|forget)|Maybe you meant|Perhaps you|did you mean|maybe you meant|Forgot to import|For more (?:information|details)|for more (?:information|details)"
+    r"|See (?:https?://|the |'|also )|Visit |Learn more|Read more|More info|Please (?:see|visit|check|refer|contact|try)|Consider |You can (?:also )?find|If you )"
+    r".{0,1500}$"
+)
+_LISTED = re.compile(r" ?\((?:from versions: |choose from |available: |valid |expected one of|options: |allowed ).{0,1500}?\)(?=\W|$)|,? (?:expected one of|available (?:options|choices|values)(?: are)?:?|valid (?:options|values|choices)(?: are)?:?|must be one of:?|supported values are:?|Valid options are) .{0,1500}$")
+_SOURCE_PLACE = re.compile(r" ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|,? line \d+\b(?:,? column \d+)?|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?| in JSON at position \d+")
+_DETAIL = re.compile(r" ?(?:DETAIL|HINT|CONTEXT|Detail): .{0,1500}$| dup key: \{.{0,1500}$|(?: Key)? \([\w, ]{1,300}\)=\(.{0,1000}\) already exists\.?")
+_ALLOCATED = re.compile(r" ?\((?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)")
+_ERRNO = re.compile(r"\[Errno -?\d+\] (?=\S)")
+_UNSTABLE = re.compile(r" object at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]+(?=>)| because \"<local\d+>\".*$| \(attempt \d+(?:/| of )\d+\)| after \d+ (?:attempts|retries|tries)")
+_SPACES = re.compile(r"\s+")
+_GOT_OBJECT = re.compile(r"<[\w.]{1,120}(?: object)?(?: at 0x[0-9a-fA-F]+|(?=>))>")
+_MOST_LEADS = 4
+
+
+def _without_lead(words: str) -> str:
+    words = _LOGGER.sub("", words, count=1) if "ERROR" in words or "FATAL" in words or "CRITICAL" in words else words
+    for _ in range(_MOST_LEADS):
+        found = _LEAD.match(words)
+        if found is None or found.end() >= len(words):
+            break
+        words = words[found.end() :]
+    return words
+
+
+def _without_shell(words: str) -> str:
+    missing = _NO_COMMAND.match(words) if "not found" in words or "not recognized" in words else None
+    name = missing and (missing["a"] or missing["b"] or missing["c"])
+    if name:
+        return f"command not found: {name.rsplit('/', 1)[-1]}"
+    program = _PROGRAM.match(words)
+    if program:
+        words = words[program.start("name") :]
+    words = _SHELL.sub("", words, count=1) if _SHELL.match(words) else words
+    found = _SCRIPT.match(words)
+    return words[found.end() :] if found else words
+
+
+def normal(words: str) -> str:
+    """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
+    words = _without_shell(_without_lead(words))
+    if "{" in words or "[{" in words:
+        words = with_body_told(words)
+    words = _ERRNO.sub("", words) if "[Errno" in words else words
+    words = _DETAIL.sub("", words)
+    words = _LISTED.sub("", words)
+    words = _HINTS.sub("", words)
+    words = _SOURCE_PLACE.sub("", words)
+    if "(" in words or "0x" in words or "retries" in words or "attempts" in words or "<local" in words:
+        words = _UNSTABLE.sub("", _ALLOCATED.sub("", words))
+    return _SPACES.sub(" ", words).strip(" .:;,")

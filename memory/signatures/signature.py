@@ -1,0 +1,173 @@
+"""`sign`: from a raw error output or log line to its versioned, stateless key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from memory.signatures.bodies import find_body, find_record, find_status
+from memory.signatures.clean import Line, clean
+from memory.signatures.diagnostics import find_eslint, find_linker, find_placed, find_rustc
+from memory.signatures.finding import Finding, Rank
+from memory.signatures.kinds import family_parts, kind_and_title
+from memory.signatures.log_profile import log_template
+from memory.signatures.masks import ErrorMasker
+from memory.signatures.normal import normal
+from memory.signatures.panics import find_go, find_rust
+from memory.signatures.stacks import find_fatal, find_ruby, find_stack, find_thrown
+from memory.signatures.tests_failed import find_browser_wait, find_go_test, find_jest, find_pytest
+from memory.signatures.tools import find_ansible, find_git, find_gradle, find_maven, find_npm, find_terraform
+from memory.signatures.tracebacks import find_python
+from memory.signatures.waits import retry_after_seconds
+from memory.signatures.words import find_last, find_typed, find_words, find_wrapper, is_wrapper
+
+VERSION = "s1"
+FAMILY_VERSION = "f1"
+Profile = Literal["error", "log"]
+Find = Callable[[Sequence[Line], str], Finding | None]
+
+# A shape is looked for only where one of its marks stands in the text.
+_SHAPES: tuple[tuple[tuple[str, ...], Find], ...] = (
+    (('File "',), find_python),
+    (("at ",), find_stack),
+    ((":in ",), find_ruby),
+    (("Fatal error", "Parse error", "Uncaught"), find_fatal),
+    (("terminate called",), find_thrown),
+    (("panic: ", "fatal error: "), find_go),
+    (("panicked at",), find_rust),
+    (("E  ", "FAILED ", "ERROR "), find_pytest),
+    (("\u25cf ", "\u00d7 ", "FAIL "), find_jest),
+    (("--- FAIL",), find_go_test),
+    (("ms exceeded",), find_browser_wait),
+    ((":", "("), find_placed),
+    (("undefined ", "multiple def", "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
+    (("error[", "error: "), find_rustc),
+    (("  error  ",), find_eslint),
+    (("code E",), find_npm),
+    (("rejected]", "CONFLICT", "remote failure"), find_git),
+    (("Error: ",), find_terraform),
+    (("fatal: [",), find_ansible),
+    (("What went wrong",), find_gradle),
+    (("Failed to execute goal",), find_maven),
+    (("{",), find_body),
+    (("level=", "msg="), find_record),
+    (("HTTP/",), find_status),
+    ((": ",), find_typed),
+    ((), find_words),
+    ((), find_wrapper),
+    ((), find_last),
+)  # fmt: skip
+_SAMPLE_CHARACTERS = 500
+_TEMPLATE_CHARACTERS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A failure's key and what made it; `key` alone identifies, the rest explains."""
+
+    key: str
+    family: str
+    kind: str
+    title: str
+    template: str
+    slots: tuple[tuple[str, str], ...]
+    sample: str
+    line_number: int | None
+    weak: bool
+    masked: Mapping[str, int] = field(default_factory=dict)
+    retry_after_seconds: float | None = None
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def _found(lines: Sequence[Line]) -> Finding:
+    """The most believable finding; of equals the first shape's."""
+    text = "\n".join(line.text for line in lines)
+    best: Finding | None = None
+    for marks, find in _SHAPES:
+        if best is not None and best.rank > Rank.WORDS and find in _LAST_RESORTS:
+            break
+        if marks and not any(mark in text for mark in marks):
+            continue
+        finding = find(lines, text)
+        if finding is None:
+            continue
+        if finding.rank > Rank.WRAPPER and is_wrapper(finding.words):
+            finding = Finding(Rank.WRAPPER, finding.place, finding.words, finding.shape, finding.added)
+        if best is None or finding.rank > best.rank:
+            best = finding
+    return best or Finding(Rank.LAST, 0, "", "empty")
+
+
+_LAST_RESORTS = frozenset({find_words, find_wrapper, find_last})
+
+
+def _template(words: str) -> tuple[str, ErrorMasker]:
+    masker = ErrorMasker()
+    return masker.mask(normal(words))[:_TEMPLATE_CHARACTERS], masker
+
+
+def error_signature(text: str) -> str:
+    """Return the key of an error output: `s1:` and 32 hex digits."""
+    found = _found(clean(text))
+    template, _ = _template(found.words)
+    return f"{VERSION}:{_digest('error', template, *_added(found))}"
+
+
+def log_signature(text: str) -> str:
+    """Return the key of a log line: `s1:` and 32 hex digits."""
+    return f"{VERSION}:{_digest('log', log_template(text))}"
+
+
+def _added(found: Finding) -> list[str]:
+    masker = ErrorMasker()
+    return [f"{name}={masker.mask(normal(value))}" for name, value in found.added]
+
+
+def sign(text: str, *, profile: Profile = "error") -> Signature:
+    """Return the key of a text with its kind, slots, template, title and the wait it asks for."""
+    return _sign_log(text) if profile == "log" else _sign_error(text)
+
+
+def _sign_error(text: str) -> Signature:
+    lines = clean(text)
+    found = _found(lines)
+    template, masker = _template(found.words)
+    line = lines[found.place] if lines else None
+    kind, title = kind_and_title(template, found.shape)
+    added = _added(found)
+    return Signature(
+        key=f"{VERSION}:{_digest('error', template, *added)}",
+        family=f"{FAMILY_VERSION}:{_digest(*family_parts(kind, template))}",
+        kind=kind,
+        title=title,
+        template=template,
+        slots=(*masker.kept, *found.added),
+        sample=line.words[:_SAMPLE_CHARACTERS] if line else "",
+        line_number=line.number if line else None,
+        weak=found.rank <= Rank.WRAPPER,
+        masked=dict(sorted(masker.masked.items())),
+        retry_after_seconds=retry_after_seconds("\n".join(x.words for x in lines)),
+    )
+
+
+def _sign_log(text: str) -> Signature:
+    template = log_template(text)
+    lines = clean(text)
+    kind, title = kind_and_title(template, "log_line")
+    return Signature(
+        key=f"{VERSION}:{_digest('log', template)}",
+        family=f"{FAMILY_VERSION}:{_digest(*family_parts(kind, template))}",
+        kind=kind,
+        title=title,
+        template=template,
+        slots=(),
+        sample=lines[0].words[:_SAMPLE_CHARACTERS] if lines else "",
+        line_number=lines[0].number if lines else None,
+        weak=False,
+        retry_after_seconds=retry_after_seconds(template),
+    )
