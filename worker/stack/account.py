@@ -72,7 +72,5 @@ def _unprivileged() -> pwd.struct_passwd:
     except KeyError:
         others = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
         if not others:
-            raise StackError(
-                "PostgreSQL does not run as root, and this machine knows no other user."
-            ) from None
+            raise StackError("PostgreSQL does not run as root, and this machine knows no other user.") from None
         return others[-1]

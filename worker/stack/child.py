@@ -51,9 +51,7 @@ class Child:
         """Return when the probe says so; raise `ChildError` when it ends first, or at the time-out."""
         ready = asyncio.ensure_future(_until(probe))
         try:
-            await asyncio.wait(
-                {ready, self.exited}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            await asyncio.wait({ready, self.exited}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if self.exited.done():
                 raise self.failure()
             if not ready.done():
@@ -76,9 +74,7 @@ class Child:
 
     def _with_log(self, reason: str) -> str:
         lines = read_log_end(self.spec.log, self._log_start)
-        return (
-            f"{reason}. Last lines of {self.spec.log}:\n{lines}" if lines else f"{reason}; it logged nothing."
-        )
+        return f"{reason}. Last lines of {self.spec.log}:\n{lines}" if lines else f"{reason}; it logged nothing."
 
 
 @contextlib.asynccontextmanager

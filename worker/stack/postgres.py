@@ -152,7 +152,7 @@ async def _create_roles(server: RunningPostgres) -> None:
 
 
 def _drop_stale_pid_file(data: Path) -> None:
-    """Remove the pid file of a killed server; PostgreSQL would take any process with its number for that one."""
+    """Remove a killed server's pid file; PostgreSQL takes any process with its number for that server."""
     file = data / "postmaster.pid"
     try:
         pid = int(file.read_text().split("\n", 1)[0])
@@ -187,4 +187,4 @@ async def _psql(dsn: str, script: str, variables: Mapping[str, str]) -> str:
     # Variables go in front of the script and not on the command line, where everyone could read them.
     head = "".join(f"\\set {name} '{value}'\n" for name, value in variables.items())
     argv = [str(psql), "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1", dsn]
-    return await run_once(argv, stdin=head + script)
+    return await run_once(argv, stdin=head + script, environment={"LC_ALL": "C", "PGCLIENTENCODING": "UTF8"})

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 _POLL_SECONDS = 0.05
+_SHOWN = ("temporal_address", "ui_url", "postgres_address")
 
 
 class StackError(Exception):
@@ -23,7 +25,7 @@ class StackInUseError(StackError):
 
     def __init__(self, folder: Path, holder: "Holder") -> None:
         self.holder = holder
-        where = ", ".join(f"{name} {value}" for name, value in holder.addresses.items() if name != "pid")
+        where = ", ".join(f"{name} {value}" for name, value in holder.addresses.items() if name in _SHOWN)
         doing = f"runs at {where}" if where else "is still starting"
         super().__init__(f"The stack in {folder} is held by process {holder.pid}; it {doing}.")
 
@@ -75,9 +77,14 @@ class StateFolder:
     root: Path
 
     @classmethod
+    def at(cls, path: Path) -> Self:
+        """Return the folder at a path, absolute from here on; nothing is created."""
+        return cls(path.absolute())
+
+    @classmethod
     def create(cls, path: Path) -> Self:
         """Create the folder where it is missing, readable by its owner only."""
-        return cls(own_folder(path.absolute()))
+        return cls(own_folder(cls.at(path).root))
 
     @property
     def vault(self) -> Path:
@@ -90,6 +97,17 @@ class StateFolder:
     @property
     def temporal(self) -> Path:
         return self.root / "temporal"
+
+    def keep_secret(self, name: str) -> Path:
+        """Return a file with a random hexadecimal secret, made the first time, readable by its owner only."""
+        file = self.root / name
+        if not file.exists():
+            fresh = file.with_name(name + ".new")
+            fresh.unlink(missing_ok=True)
+            fresh.touch(mode=0o600)
+            fresh.write_text(secrets.token_hex(32))
+            fresh.replace(file)
+        return file
 
     def log(self, name: str) -> Path:
         """Return the log file of a part of the stack."""
@@ -137,9 +155,7 @@ async def _acquire(folder: StateFolder, descriptor: int, wait_seconds: float) ->
         if holder is not None and holder.is_alive():
             raise StackInUseError(folder.root, holder)
         if loop.time() > give_up_at:
-            raise StackError(
-                f"Processes of an earlier stack in {folder.root} did not end in {wait_seconds:g} s."
-            )
+            raise StackError(f"Processes of an earlier stack in {folder.root} did not end in {wait_seconds:g} s.")
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -1,0 +1,211 @@
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess  # noqa: TID251  because a probe runs a program as another user
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+
+from tests.stack.conftest import StackProcess, wait_until_gone
+from worker.stack.down import stop_holder
+from worker.stack.postgres import _psql
+
+StartStack = Callable[..., Awaitable[StackProcess]]
+
+
+async def sql(stack: StackProcess, script: str) -> str:
+    assert stack.addresses is not None
+    return await _psql(stack.addresses["postgres_owner_dsn"], script, {})
+
+
+async def test_a_first_start_says_where_everything_is_in_one_json_line(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack("state", cwd=tmp_path, worker=True)
+    assert stack.addresses is not None
+    assert stack.addresses["pid"] == stack.process.pid
+    assert stack.addresses["state"] == str(tmp_path / "state")
+    assert Path(stack.addresses["vault"], "starter.md").read_text() == "# Starter\n"
+    client = await Client.connect(stack.addresses["temporal_address"])
+    await client.execute_workflow("Nothing", id="one", task_queue=stack.addresses["task_queue"])
+    assert await _psql(stack.addresses["postgres_dsn"], "SELECT current_user;", {}) == "poimen_app\n"
+    assert await stack.end() == 0
+    assert [line.split(":")[0] for line in stack.said.splitlines()] == ["PostgreSQL", "Temporal", "worker"]
+
+
+async def test_the_addresses_hold_no_password(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack(tmp_path / "state")
+    said = json.dumps(stack.addresses)
+    files = list((tmp_path / "state/postgres/passwords").iterdir())
+    assert len(files) == 3
+    for file in [*files, tmp_path / "state/masking.key"]:
+        assert file.stat().st_mode & 0o077 == 0
+        assert file.read_text().strip().rpartition(":")[2] not in said
+
+
+async def test_a_second_start_names_the_holder_and_its_addresses(start_stack: StartStack, tmp_path: Path) -> None:
+    first = await start_stack(tmp_path / "state")
+    assert first.addresses is not None
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses is None
+    assert second.process.returncode == 3
+    assert f"process {first.process.pid}" in second.said
+    for part in ("temporal_address", "ui_url", "postgres_address"):
+        assert first.addresses[part] in second.said
+
+
+async def test_a_restart_keeps_ports_data_vault_and_history(start_stack: StartStack, tmp_path: Path) -> None:
+    first = await start_stack(tmp_path / "state")
+    assert first.addresses is not None
+    await sql(first, "CREATE TABLE kept AS SELECT 7 AS seven;")
+    Path(first.addresses["vault"], "starter.md").write_text("mine")
+    client = await Client.connect(first.addresses["temporal_address"])
+    await client.start_workflow("Nothing", id="kept", task_queue="nobody")
+    await first.end()
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses == first.addresses | {"pid": second.process.pid}
+    assert await sql(second, "SELECT seven FROM kept;") == "7\n"
+    assert Path(first.addresses["vault"], "starter.md").read_text() == "mine"
+    again = await Client.connect(first.addresses["temporal_address"])
+    assert (await again.get_workflow_handle("kept").describe()).workflow_type == "Nothing"
+
+
+async def test_nothing_outlives_a_killed_parent(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack(tmp_path / "state", worker=True)
+    children = stack.descendants()
+    assert {"postgres", "temporal"} <= set(children.values())
+    await stack.kill()
+    assert wait_until_gone(children, seconds=20) == []
+
+
+async def test_nothing_outlives_a_killed_keeper(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack(tmp_path / "state")
+    children = stack.descendants()
+    keepers = [pid for pid in children if b"keeper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert len(keepers) == 2
+    for pid in keepers:
+        os.kill(pid, signal.SIGKILL)
+    assert await asyncio.wait_for(stack.process.wait(), 30) == 3
+    assert wait_until_gone(children, seconds=20) == []
+
+
+async def test_a_start_right_after_a_kill_of_everything_finds_its_data(start_stack: StartStack, tmp_path: Path) -> None:
+    first = await start_stack(tmp_path / "state")
+    await sql(first, "CREATE TABLE kept AS SELECT 7 AS seven;")
+    for pid in (first.process.pid, *first.descendants()):
+        os.kill(pid, signal.SIGKILL)
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses is not None, second.said
+    assert await sql(second, "SELECT seven FROM kept;") == "7\n"
+
+
+async def test_a_start_right_after_a_kill_of_the_parent_waits_for_its_children(
+    start_stack: StartStack, tmp_path: Path
+) -> None:
+    first = await start_stack(tmp_path / "state")
+    assert first.addresses is not None
+    first.process.kill()
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses is not None, second.said
+    assert second.addresses == first.addresses | {"pid": second.process.pid}
+
+
+async def test_a_start_killed_half_way_through_does_not_spoil_the_next(start_stack: StartStack, tmp_path: Path) -> None:
+    half = tmp_path / "state/postgres/data.new"
+    first = asyncio.ensure_future(start_stack(tmp_path / "state"))
+    while not half.exists():
+        await asyncio.sleep(0.01)
+    lock = json.loads((tmp_path / "state/lock").read_text())
+    os.kill(lock["pid"], signal.SIGKILL)
+    assert (await first).addresses is None
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses is not None, second.said
+
+
+async def test_a_pid_file_whose_number_another_process_got_is_no_obstacle(
+    start_stack: StartStack, tmp_path: Path
+) -> None:
+    await (await start_stack(tmp_path / "state")).end()
+    stale = f"{os.getpid()}\n{tmp_path}/state/postgres/data\n1\n1\n\n127.0.0.1\n0 0\nready\n"
+    (tmp_path / "state/postgres/data/postmaster.pid").write_text(stale)
+    second = await start_stack(tmp_path / "state")
+    assert second.addresses is not None, second.said
+
+
+async def test_a_port_taken_by_another_program_is_replaced_and_said(start_stack: StartStack, tmp_path: Path) -> None:
+    first = await start_stack(tmp_path / "state")
+    assert first.addresses is not None
+    await first.end()
+    host, port = first.addresses["postgres_address"].split(":")
+    with socket.create_server((host, int(port))):
+        second = await start_stack(tmp_path / "state")
+        assert second.addresses is not None
+        await second.end()
+    assert second.addresses["postgres_address"] != first.addresses["postgres_address"]
+    assert second.addresses["ui_url"] == first.addresses["ui_url"]
+    assert f"port {port} of postgres is taken by another program" in second.said
+
+
+async def test_down_ends_the_holder_and_everything_it_started(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack(tmp_path / "state")
+    children = stack.descendants()
+    holder = await stop_holder(tmp_path / "state")
+    assert holder is not None
+    assert holder.pid == stack.process.pid
+    assert wait_until_gone(children, seconds=0) == []
+    assert await stack.end() == 0
+    assert await stop_holder(tmp_path / "state") is None
+
+
+async def test_a_dead_worker_ends_the_stack_with_its_last_words(start_stack: StartStack, tmp_path: Path) -> None:
+    stack = await start_stack(tmp_path / "state", worker=True)
+    children = stack.descendants()
+    worker = next(pid for pid in children if _runs(pid, b"queue_poller.py") and not _runs(pid, b"keeper.py"))
+    os.kill(worker, signal.SIGKILL)
+    await stack.process.wait()
+    await stack.end()
+    assert stack.process.returncode == 3
+    assert "the worker ended with exit code 137" in stack.said
+
+
+async def test_a_plain_user_can_run_it(start_stack: StartStack) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("every other test here runs as a plain user already")
+    python = _python_for_everybody()
+    if python is None:
+        pytest.skip("no Python of this version that other users may run")
+    folder = Path(subprocess.check_output(["mktemp", "-d"], user=65534, group=65534, text=True).strip())
+    try:
+        variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
+        stack = await start_stack(
+            folder / "state",
+            python=python,
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            env=variables,
+            cwd=folder,
+        )
+        assert stack.addresses is not None, stack.said
+        assert Path(stack.addresses["state"]).stat().st_uid == 65534
+        await stack.end()
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def _runs(pid: int, word: bytes) -> bool:
+    return word in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _python_for_everybody() -> str | None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
+        try:
+            subprocess.run([python, "-c", "import ssl"], user=65534, group=65534, extra_groups=[], check=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return python
+    return None

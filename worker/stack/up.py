@@ -1,0 +1,209 @@
+"""The local stack as one block: databases, Temporal, vault and worker, up together and down together."""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+
+from worker.stack.child import Child, ChildSpec, running
+from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
+from worker.stack.state import HeldLock, Holder, StateFolder, hold, keep_ports
+from worker.stack.temporal import NAMESPACE, RunningTemporal, TemporalPorts, temporal_server
+
+Progress = Callable[[str, str, float], None]
+"""Told of each part that is up: its name, a detail such as its address, and the seconds it took."""
+
+# -P, because a folder named `worker` where the user stands must not be taken for ours.
+WORKER_ARGV = (sys.executable, "-P", "-m", "worker", "worker")
+_WORKER_READY_SECONDS = 60.0
+_WORKER_GRACE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a running stack is reached. Holds no secret: a DSN names a password file of the state folder."""
+
+    pid: int
+    state: str
+    temporal_address: str
+    temporal_namespace: str
+    temporal_http_url: str
+    ui_url: str
+    postgres_address: str
+    postgres_database: str
+    postgres_dsn: str
+    postgres_owner_dsn: str
+    vault: str
+    masking_key_file: str
+    task_queue: str
+
+    def to_json(self) -> str:
+        """Return the addresses as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that lead a worker or the `temporal` CLI here."""
+        return {
+            "TEMPORAL_ADDRESS": self.temporal_address,
+            "TEMPORAL_NAMESPACE": self.temporal_namespace,
+            "POIMEN_POSTGRES_DSN": self.postgres_dsn,
+            "POIMEN_VAULT": self.vault,
+            "POIMEN_MASKING_KEY_FILE": self.masking_key_file,
+            "POIMEN_TASK_QUEUE": self.task_queue,
+        }
+
+
+@contextlib.asynccontextmanager
+async def local_stack(
+    state_dir: Path,
+    *,
+    vault_source: Path,
+    start_worker: bool = True,
+    worker_argv: Sequence[str] = WORKER_ARGV,
+    worker_environment: Callable[[Addresses], Mapping[str, str]] = Addresses.environment,
+    migrate: Callable[[str], Awaitable[object]] | None = None,
+    task_queue: str = "poimen",
+    progress: Progress = lambda _name, _detail, _seconds: None,
+    warn: Callable[[str], None] = lambda _sentence: None,
+) -> AsyncIterator[Addresses]:
+    """Run a stack for the length of a block, with all its state below `state_dir`.
+
+    `migrate` is called with the owner's DSN before the worker starts. The worker counts as up when it polls
+    `task_queue`. When a part of the stack dies, the block is cancelled and `ChildError` raised instead.
+    Raises `StackInUseError` when another process holds the folder, `StackError` when a part cannot start.
+    """
+    folder = StateFolder.create(state_dir)
+    async with contextlib.AsyncExitStack() as parts:
+        lock = await parts.enter_async_context(hold(folder))
+        ports = keep_ports(folder, ("postgres", "temporal", "temporal_http", "ui"), warn)
+        started = time.monotonic()
+        postgres = await parts.enter_async_context(_postgres(folder, ports, lock))
+        if migrate is not None:
+            await migrate(postgres.owner_dsn)
+        progress("PostgreSQL", f"{postgres.host}:{postgres.port}", time.monotonic() - started)
+        started = time.monotonic()
+        temporal = await parts.enter_async_context(_temporal(folder, ports, lock))
+        progress("Temporal", str(temporal.ui_url), time.monotonic() - started)
+        notes = seed_vault(vault_source, folder.vault)
+        addresses = _addresses(folder, postgres, temporal, task_queue)
+        children = [postgres.child, temporal.child]
+        if start_worker:
+            started = time.monotonic()
+            spec = _worker_spec(folder, worker_argv, worker_environment(addresses), lock)
+            children.append(await parts.enter_async_context(_polling_worker(spec, addresses)))
+            progress("worker", f"queue {task_queue}, {notes} notes", time.monotonic() - started)
+        lock.publish(dataclasses.replace(Holder.current(), addresses=dataclasses.asdict(addresses)))
+        async with _cancelled_by_death_of(children):
+            yield addresses
+
+
+def seed_vault(source: Path, vault: Path) -> int:
+    """Copy the shipped notes where there is no vault yet; return how many notes it has."""
+    if not vault.exists():
+        fresh = vault.with_name(vault.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("*.py", "*.pyc", "__pycache__"))
+        fresh.rename(vault)
+    return sum(1 for _ in vault.rglob("*.md"))
+
+
+def _postgres(
+    folder: StateFolder, ports: Mapping[str, int], lock: HeldLock
+) -> contextlib.AbstractAsyncContextManager[RunningPostgres]:
+    return postgres_server(folder.postgres, port=ports["postgres"], log=folder.log("postgres"), held=[lock.descriptor])
+
+
+def _temporal(
+    folder: StateFolder, ports: Mapping[str, int], lock: HeldLock
+) -> contextlib.AbstractAsyncContextManager[RunningTemporal]:
+    three = TemporalPorts(ports["temporal"], ports["temporal_http"], ports["ui"])
+    return temporal_server(three, log=folder.log("temporal"), folder=folder.temporal, held=[lock.descriptor])
+
+
+def _addresses(folder: StateFolder, postgres: RunningPostgres, temporal: RunningTemporal, task_queue: str) -> Addresses:
+    return Addresses(
+        pid=os.getpid(),
+        state=str(folder.root),
+        temporal_address=temporal.address,
+        temporal_namespace=NAMESPACE,
+        temporal_http_url=temporal.http_url,
+        ui_url=str(temporal.ui_url),
+        postgres_address=f"{postgres.host}:{postgres.port}",
+        postgres_database=DATABASE,
+        postgres_dsn=postgres.app_dsn,
+        postgres_owner_dsn=postgres.owner_dsn,
+        vault=str(folder.vault),
+        masking_key_file=str(folder.keep_secret("masking.key")),
+        task_queue=task_queue,
+    )
+
+
+def _worker_spec(folder: StateFolder, argv: Sequence[str], environment: Mapping[str, str], lock: HeldLock) -> ChildSpec:
+    return ChildSpec(
+        "the worker",
+        argv,
+        folder.log("worker"),
+        environment=environment,
+        grace_seconds=_WORKER_GRACE_SECONDS,
+        held=[lock.descriptor],
+    )
+
+
+@contextlib.asynccontextmanager
+async def _polling_worker(spec: ChildSpec, addresses: Addresses) -> AsyncIterator[Child]:
+    client = await Client.connect(addresses.temporal_address, namespace=addresses.temporal_namespace)
+    started_at = time.time()
+    request = DescribeTaskQueueRequest(
+        namespace=addresses.temporal_namespace,
+        task_queue=TaskQueue(name=addresses.task_queue),
+        task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
+    )
+
+    async def polls() -> bool:
+        queue = await client.workflow_service.describe_task_queue(request)
+        # A poller of an earlier worker stays listed for minutes.
+        return any(_seconds(poller.last_access_time) >= started_at for poller in queue.pollers)
+
+    async with running(spec) as child:
+        await child.ready_when(polls, _WORKER_READY_SECONDS)
+        yield child
+
+
+def _seconds(timestamp: Any) -> float:
+    return float(timestamp.seconds) + float(timestamp.nanos) / 1e9
+
+
+@contextlib.asynccontextmanager
+async def _cancelled_by_death_of(children: Sequence[Child]) -> AsyncIterator[None]:
+    """Cancel the block when a child ends by itself, and raise that child's failure in its place."""
+    block = asyncio.current_task()
+    assert block is not None
+    dead: list[Child] = []
+
+    async def watch() -> None:
+        await asyncio.wait([child.exited for child in children], return_when=asyncio.FIRST_COMPLETED)
+        dead.extend(child for child in children if child.exited.done())
+        block.cancel()
+
+    watching = asyncio.ensure_future(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if dead and block.uncancel() == 0:
+            raise dead[0].failure() from None
+        raise
+    finally:
+        watching.cancel()
