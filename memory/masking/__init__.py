@@ -1,0 +1,5 @@
+"""Take secrets out of text before it is stored or delivered."""
+
+from memory.masking.masker import Finding, Masked, Masker
+
+__all__ = ["Finding", "Masked", "Masker"]

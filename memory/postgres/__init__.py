@@ -1,0 +1,19 @@
+"""Postgres: connections, the tenant's transaction, named queries and migrations. Nothing else imports the driver."""
+
+from memory.postgres.migrate import migrate, pending
+from memory.postgres.pool import Pool
+from memory.postgres.queries import load_queries
+from memory.postgres.startup import check_database
+from memory.postgres.transaction import Row, Transaction, jsonb, tenant_transaction
+
+__all__ = [
+    "Pool",
+    "Row",
+    "Transaction",
+    "check_database",
+    "jsonb",
+    "load_queries",
+    "migrate",
+    "pending",
+    "tenant_transaction",
+]

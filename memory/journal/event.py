@@ -1,0 +1,178 @@
+"""What the journal holds: events of a closed set of kinds, each under a key that its caller derives."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from poimen.contracts.json_text import mend_surrogates
+from poimen.contracts.memory_calls import Call
+
+# A longer key is stored as its hash: a b-tree entry holds less than 2.7 kB.
+_LONGEST_KEY_BYTES = 512
+
+
+class EventKind(StrEnum):
+    """Every kind of event there is. The value is stored: a kind may be added, never renamed."""
+
+    EXECUTION_LEARNED = "execution_learned"
+    """An attempt ended and was reported with what was applied before it (LearnFromExecution)."""
+    ERROR_ANALYZED = "error_analyzed"
+    """An attempt failed, and advice was given (AnalyzeError)."""
+    DECISION_DOCUMENTED = "decision_documented"
+    """A decision of a step, gate, phase or run (DocumentDecision)."""
+    CONTEXT_DELIVERED = "context_delivered"
+    """A context package that changed what happens: a prevention or a hold-out (GetContext)."""
+    KNOWLEDGE_CREATED = "knowledge_created"
+    """An item was added by a person or a caller."""
+    KNOWLEDGE_UPDATED = "knowledge_updated"
+    """An item has a new revision."""
+    KNOWLEDGE_RETIRED = "knowledge_retired"
+    """An item is no longer delivered (RetireKnowledge)."""
+    NOTE_READ = "note_read"
+    """A note of the vault was read and became, or changed, an item."""
+
+
+class Origin(StrEnum):
+    """Through which entry an event came. Set by the entry, never by the message, and never changed."""
+
+    OPERATOR = "operator"
+    """A person at the command line."""
+    REVIEWER = "reviewer"
+    """A person who decided on a proposal."""
+    VAULT_EDITOR = "vault-editor"
+    """A person who edited a note."""
+    HARNESS_OUTCOME = "harness_outcome"
+    """Poimen's own workflows, reporting what a step did."""
+    HARNESS_TEXT = "harness_text"
+    """Free text that an agent of a step wrote."""
+    CALLER = "caller"
+    """Anybody else who may call the activities."""
+    IMPORT = "import"
+    """Starter notes and ingested sources."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Who called, as the entry point knows it.
+
+    `key` makes the call exactly once: the same for every repetition of one call, and never shared by two.
+    """
+
+    key: str
+    origin: Origin
+    principal: str | None = None
+    workflow_id: str | None = None
+    run_id: str | None = None
+    trace_id: str | None = None
+    occurred_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An event to record. The payload is masked already, and JSON: what is recorded here stays."""
+
+    tenant: str
+    scope: str
+    kind: EventKind
+    provenance: Provenance
+    payload: Mapping[str, Any]
+    run: str | None = None
+    branch: str | None = None
+    step: str | None = None
+    visit: int | None = None
+    attempt: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The key as it is stored: the caller's, or its hash when it is long."""
+        return short_name(self.provenance.key)
+
+    @property
+    def request_hash(self) -> bytes:
+        """SHA-256 over kind, scope and payload; the same for every repetition of one call."""
+        content = {"kind": self.kind.value, "scope": self.scope, "payload": self.payload}
+        return hashlib.sha256(canonical_json(content).encode()).digest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedEvent:
+    """An event as the journal has it, with its long parts put back."""
+
+    position: int
+    id: str
+    tenant: str
+    scope: str
+    kind: EventKind
+    key: str
+    recorded_at: datetime
+    occurred_at: datetime | None
+    trace_id: str | None
+    workflow_id: str | None
+    run_id: str | None
+    run: str | None
+    branch: str | None
+    step: str | None
+    visit: int | None
+    attempt: int | None
+    principal: str | None
+    origin: str
+    payload: dict[str, Any] = field(repr=False)
+    result: dict[str, Any] = field(repr=False)
+
+
+def describe(kind: EventKind, call: Call, payload: Mapping[str, Any], *, tenant: str, provenance: Provenance) -> Event:
+    """Return the event of a call.
+
+    `payload` is the call as masked JSON. The tenant and the idempotency key are no part of it: a call that names its
+    tenant is the same as one that leaves it to the worker, and the key is a column of its own.
+    """
+    content = {name: value for name, value in payload.items() if name not in {"tenant", "idempotency_key"}}
+    return Event(
+        tenant=tenant,
+        scope=call.scope,
+        kind=kind,
+        provenance=provenance,
+        payload=content,
+        run=run_of(call, provenance),
+        branch=call.branch,
+        step=call.step,
+        visit=call.visit,
+        attempt=call.attempt,
+    )
+
+
+def canonical_json(value: object) -> str:
+    """Return the one JSON text of a value: keys sorted, no white space, no NaN.
+
+    Raises ValueError for a number that JSON does not have.
+    """
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def run_of(call: Call, provenance: Provenance) -> str | None:
+    """Return the run a call belongs to: the one it names, else the Temporal run id of its workflow, else None."""
+    return call.run or provenance.run_id
+
+
+def occurrence_of(call: Call, provenance: Provenance) -> str:
+    """Return the occurrence a call belongs to: its `occurrence_id`, else its run, branch, step and visit.
+
+    A standalone call that names neither an occurrence nor a run is an occurrence of its own, by its key.
+    """
+    if call.occurrence_id is not None:
+        return call.occurrence_id
+    run = run_of(call, provenance) or provenance.key
+    parts = [run, call.branch or "", call.step or "", str(call.visit)]
+    return short_name("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
+
+
+def short_name(text: str) -> str:
+    """Return text that fits a b-tree key: itself, or its hash when it is long."""
+    clean = mend_surrogates(text).replace("\0", "\u2400")
+    if len(clean.encode()) <= _LONGEST_KEY_BYTES:
+        return clean
+    return "sha256:" + hashlib.sha256(clean.encode()).hexdigest()

@@ -1,0 +1,186 @@
+"""Follow the journal: every committed event at least once, in an order that loses none.
+
+A follower holds a lease, hands on a batch, and then moves its cursor under the generation of the lease. A crash in
+between, or a holder that woke up too late, hands some events on twice; so what it hands them to is idempotent.
+"""
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from memory.errors import PoimenError, StoreUnavailable
+from memory.journal.event import RecordedEvent
+from memory.journal.read import events_at
+from memory.postgres import Pool, Transaction, load_queries, tenant_transaction
+
+SQL = load_queries(__package__, "follow.sql")
+Apply = Callable[[Sequence[RecordedEvent]], Awaitable[None]]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerSettings:
+    """How one follower works; times in seconds."""
+
+    batch: int = 200
+    # An event that fails this often is parked in dead_letters.
+    tries: int = 3
+    lease_seconds: float = 15.0
+    # Behind the wake-up, which may get lost.
+    poll_seconds: float = 1.0
+    deadline_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Events a follower has not passed, and the age of the oldest."""
+
+    events: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    generation: int
+    # (transaction id as text, position) of the last row; None when there is nothing new.
+    last: tuple[str, int] | None
+    events: list[RecordedEvent]
+
+
+class Follower:
+    """Hands the events of one tenant to `apply`, in batches, one holder at a time.
+
+    `apply` gets a batch in order and may get events again. When it fails, its events are handed to it one by one,
+    each some times, and those that still fail are parked; StoreUnavailable is waited out and parks nothing.
+    """
+
+    def __init__(
+        self, pool: Pool, tenant: str, name: str, apply: Apply, settings: FollowerSettings | None = None
+    ) -> None:
+        self.tenant = tenant
+        self.name = name
+        self._pool = pool
+        self._apply = apply
+        self._settings = settings or FollowerSettings()
+        self._holder = uuid.uuid4().hex
+        self._lease = timedelta(seconds=self._settings.lease_seconds)
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for new events now."""
+        self._woken.set()
+
+    async def step(self) -> int | None:
+        """Hand on the next batch and return its size; None while another holder has the lease."""
+        async with self._transaction() as tx:
+            batch = await self._read(tx)
+        if batch is None:
+            return None
+        if batch.last is None:
+            return 0
+        failed = await self._hand_on(batch.events)
+        async with self._transaction() as tx:
+            return len(batch.events) if await self._move(tx, batch, failed) else None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Follow until `stop` is set, then give the lease back; outages are waited out."""
+        ending = asyncio.create_task(stop.wait())
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                if not await self._step_or_wait():
+                    await self._idle(ending)
+        finally:
+            ending.cancel()
+            with contextlib.suppress(PoimenError):
+                await self._release()
+
+    async def lag(self) -> Lag:
+        """Return how far this follower is behind."""
+        async with self._transaction() as tx:
+            row = await tx.row(SQL["lag"], name=self.name)
+        assert row is not None
+        return Lag(row["rows"], row["seconds"])
+
+    async def _read(self, tx: Transaction) -> _Batch | None:
+        lease = await tx.row(SQL["take_lease"], name=self.name, holder=self._holder, lease=self._lease)
+        if lease is None:
+            return None
+        rows = await tx.rows(
+            SQL["read_batch"],
+            cursor_tx=str(lease["cursor_tx"]),
+            cursor_position=lease["cursor_position"],
+            limit=self._settings.batch,
+        )
+        if not rows:
+            return _Batch(lease["generation"], None, [])
+        events = await events_at(tx, [row["position"] for row in rows])
+        return _Batch(lease["generation"], (str(rows[-1]["tx"]), rows[-1]["position"]), events)
+
+    async def _hand_on(self, events: Sequence[RecordedEvent]) -> dict[int, str]:
+        """Apply the events, and return the positions that could not be applied, with the class of their error."""
+        try:
+            await self._apply(events)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            _log.warning("A batch of events failed; its events follow one by one.", follower=self.name)
+        else:
+            return {}
+        return {event.position: error for event in events if (error := await self._hand_on_one(event))}
+
+    async def _hand_on_one(self, event: RecordedEvent) -> str | None:
+        error = None
+        for _ in range(self._settings.tries):
+            try:
+                await self._apply([event])
+            except StoreUnavailable:
+                raise
+            except Exception as raised:
+                error = type(raised).__name__
+            else:
+                return None
+        _log.error("An event is parked.", follower=self.name, position=event.position, error=error)
+        return error
+
+    async def _move(self, tx: Transaction, batch: _Batch, failed: dict[int, str]) -> bool:
+        assert batch.last is not None
+        moved = await tx.run(
+            SQL["move_cursor"],
+            name=self.name,
+            generation=batch.generation,
+            cursor_tx=batch.last[0],
+            cursor_position=batch.last[1],
+            lease=self._lease,
+        )
+        if not moved:
+            return False
+        for position, error in failed.items():
+            await tx.run(SQL["park"], name=self.name, position=position, tries=self._settings.tries, error=error)
+        await tx.run(SQL["trim_outbox"])
+        return True
+
+    async def _step_or_wait(self) -> int | None:
+        try:
+            return await self.step()
+        except PoimenError as error:
+            _log.warning("Following the journal failed; it is tried again.", follower=self.name, error=str(error))
+            return None
+
+    async def _idle(self, ending: asyncio.Task[bool]) -> None:
+        waking = asyncio.create_task(self._woken.wait())
+        await asyncio.wait({waking, ending}, timeout=self._settings.poll_seconds, return_when=asyncio.FIRST_COMPLETED)
+        waking.cancel()
+
+    async def _release(self) -> None:
+        async with self._transaction() as tx:
+            await tx.run(SQL["give_lease_back"], name=self.name, holder=self._holder)
+
+    def _transaction(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
+        return tenant_transaction(self._pool, self.tenant, deadline_seconds=self._settings.deadline_seconds)

@@ -1,0 +1,56 @@
+-- name: take_lease
+-- Registers the follower if need be, and takes or renews its lease; no row when another holder has it.
+insert into followers as f (tenant, name, generation, holder, lease_until)
+values (%(tenant)s, %(name)s, 1, %(holder)s, clock_timestamp() + %(lease)s)
+on conflict (tenant, name) do update
+set holder = %(holder)s,
+    lease_until = clock_timestamp() + %(lease)s,
+    generation = f.generation + (f.holder is distinct from %(holder)s or f.lease_until < clock_timestamp())::int
+where f.holder is null or f.holder = %(holder)s or f.lease_until < clock_timestamp()
+returning generation, cursor_tx, cursor_position
+
+-- name: read_batch
+-- The next rows, in an order that no running transaction can still get ahead of.
+select tx, position from outbox
+where tenant = %(tenant)s
+  and (tx, position) > (%(cursor_tx)s::xid8, %(cursor_position)s)
+  and tx < pg_snapshot_xmin(pg_current_snapshot())
+order by tx, position
+limit %(limit)s
+
+-- name: move_cursor
+-- Moves the cursor, unless the lease has gone to another holder since.
+update followers
+set cursor_tx = %(cursor_tx)s::xid8, cursor_position = %(cursor_position)s, lease_until = clock_timestamp() + %(lease)s
+where tenant = %(tenant)s and name = %(name)s and generation = %(generation)s
+
+-- name: trim_outbox
+-- Drops the rows that every follower has passed.
+delete from outbox
+where tenant = %(tenant)s
+  and (tx, position) <= (
+    select cursor_tx, cursor_position from followers
+    where tenant = %(tenant)s order by cursor_tx, cursor_position limit 1
+  )
+
+-- name: park
+-- Sets aside an event that could not be applied, so that it does not block the others.
+insert into dead_letters (tenant, follower, position, tries, error)
+values (%(tenant)s, %(name)s, %(position)s, %(tries)s, %(error)s)
+on conflict (tenant, follower, position) do update set tries = dead_letters.tries + excluded.tries,
+  error = excluded.error, parked_at = clock_timestamp()
+
+-- name: give_lease_back
+-- Ends the lease, so that the next holder need not wait for it to expire.
+update followers set holder = null, lease_until = null
+where tenant = %(tenant)s and name = %(name)s and holder = %(holder)s
+
+-- name: lag
+-- How far a follower is behind: rows it has not passed, and the age of the oldest in seconds.
+select count(*) as rows,
+  coalesce(extract(epoch from clock_timestamp() - min(j.recorded_at)), 0)::float8 as seconds
+from outbox o join journal j on j.position = o.position and j.tenant = o.tenant
+where o.tenant = %(tenant)s
+  and (o.tx, o.position) > coalesce(
+    (select (cursor_tx, cursor_position) from followers where tenant = %(tenant)s and name = %(name)s),
+    ('0'::xid8, 0::bigint))

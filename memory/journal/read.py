@@ -1,0 +1,59 @@
+"""Read the journal back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory.journal.event import EventKind, RecordedEvent
+from memory.journal.record import SQL
+from memory.postgres import Row, Transaction
+
+_COLUMNS = frozenset(RecordedEvent.__dataclass_fields__) - {"kind", "id", "payload"}
+# Stands where retention has dropped a long part.
+DROPPED = "[body dropped]"
+
+
+async def events_of_run(tx: Transaction, run: str, *, limit: int = 10_000) -> list[RecordedEvent]:
+    """Return what is on record of one run, in order."""
+    return await _restored(tx, await tx.rows(SQL["events_of_run"], run=run, limit=limit))
+
+
+async def events_of_workflow(tx: Transaction, workflow_id: str, *, limit: int = 10_000) -> list[RecordedEvent]:
+    """Return what one workflow id recorded, over all its executions, in order."""
+    return await _restored(tx, await tx.rows(SQL["events_of_workflow"], workflow_id=workflow_id, limit=limit))
+
+
+async def events_since(tx: Transaction, position: int, *, limit: int = 500) -> list[RecordedEvent]:
+    """Return the next events after a position.
+
+    Right for a full replay of a quiet journal only: positions become visible out of order, so a reader that keeps up
+    with writers is a `Follower`.
+    """
+    return await _restored(tx, await tx.rows(SQL["events_since"], position=position, limit=limit))
+
+
+async def events_at(tx: Transaction, positions: Sequence[int]) -> list[RecordedEvent]:
+    """Return the events at some positions, in order of position."""
+    return await _restored(tx, await tx.rows(SQL["events_at"], positions=list(positions)))
+
+
+async def _restored(tx: Transaction, rows: list[Row]) -> list[RecordedEvent]:
+    hashes = sorted({sha256 for row in rows for sha256 in (row["body_parts"] or {}).values()})
+    found = await tx.rows(SQL["read_bodies"], hashes=hashes) if hashes else []
+    bodies = {row["sha256"]: row["text"] for row in found}
+    return [_event(row, bodies) for row in rows]
+
+
+def _event(row: Row, bodies: dict[str, str]) -> RecordedEvent:
+    payload: Any = row["payload"]
+    for pointer, sha256 in (row["body_parts"] or {}).items():
+        _put(payload, pointer, bodies.get(sha256, DROPPED))
+    columns = {name: row[name] for name in _COLUMNS}
+    return RecordedEvent(kind=EventKind(row["kind"]), id=str(row["id"]), payload=payload, **columns)
+
+
+def _put(payload: Any, pointer: str, text: str) -> None:
+    *path, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    place = payload
+    for part in path:
+        place = place[int(part) if isinstance(place, list) else part]
+    place[int(last) if isinstance(place, list) else last] = text

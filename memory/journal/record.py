@@ -1,0 +1,175 @@
+"""Append to the journal, exactly once for each key."""
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from poimen.contracts.json_text import mend_surrogates
+
+from memory.errors import Conflict
+from memory.journal.event import Event
+from memory.postgres import Transaction, jsonb, load_queries
+
+SQL = load_queries(__package__, "journal.sql")
+# Parts of a payload above this many UTF-8 bytes are stored beside the journal, where retention may drop them.
+LONGEST_PART_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What is on record under a key: where it stands, and the answer that was given."""
+
+    position: int
+    id: str
+    recorded_at: datetime
+    result: dict[str, Any]
+    # True when an earlier call recorded it and this one changed nothing.
+    duplicate: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    position: int
+    id: str
+    recorded_at: datetime
+
+
+class Entry:
+    """One event while its transaction is open.
+
+    `stored` is what an earlier call with the same key recorded; then nothing is left to do but to answer with it.
+    """
+
+    def __init__(self, tx: Transaction, event: Event, place: _Place, stored: Recorded | None) -> None:
+        self._tx = tx
+        self._event = event
+        self.position = place.position
+        self.id = place.id
+        self.recorded_at = place.recorded_at
+        self.stored = stored
+        self.finished = stored
+
+    async def finish(self, result: Mapping[str, Any]) -> Recorded:
+        """Append the event with the answer that any repetition of the call will get."""
+        if self.finished is not None:
+            raise RuntimeError("This entry is finished.")
+        answer = _storable(result)
+        await _append(self._tx, self._event, self, answer)
+        self.finished = _recorded(self, answer, duplicate=False)
+        return self.finished
+
+
+@contextlib.asynccontextmanager
+async def entry(tx: Transaction, event: Event) -> AsyncIterator[Entry]:
+    """Open the event's place in the journal; the block looks at `stored`, else writes derived rows and finishes.
+
+    Callers with the same key wait for each other here, and all but the first see `stored`.
+    Raises Conflict when the key is on record with another request.
+    """
+    if event.tenant != tx.tenant:
+        raise ValueError("The event belongs to another tenant than its transaction.")
+    await tx.row(SQL["lock_key"], key=event.key)
+    opened = await _stored(tx, event) or await _reserved(tx, event)
+    yield opened
+    if opened.finished is None:
+        raise RuntimeError("An entry was left without a result.")
+
+
+async def record(tx: Transaction, event: Event, result: Mapping[str, Any] | None = None) -> Recorded:
+    """Append an event that has no derived rows, or return what is on record under its key."""
+    async with entry(tx, event) as opened:
+        return opened.stored or await opened.finish(result or {})
+
+
+async def _stored(tx: Transaction, event: Event) -> Entry | None:
+    row = await tx.row(SQL["find_event"], key=event.key)
+    if row is None:
+        return None
+    if row["request_hash"] != event.request_hash:
+        raise Conflict("The same idempotency key was used before with another request.")
+    place = _Place(row["position"], row["id"], row["recorded_at"])
+    return Entry(tx, event, place, _recorded(place, row["result"], duplicate=True))
+
+
+async def _reserved(tx: Transaction, event: Event) -> Entry:
+    row = await tx.row(SQL["reserve_position"])
+    assert row is not None
+    return Entry(tx, event, _Place(row["position"], row["id"], row["recorded_at"]), None)
+
+
+def _recorded(place: _Place | Entry, result: dict[str, Any], *, duplicate: bool) -> Recorded:
+    return Recorded(
+        position=place.position,
+        id=place.id,
+        recorded_at=place.recorded_at,
+        result=result,
+        duplicate=duplicate,
+    )
+
+
+async def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str, Any]) -> None:
+    payload, parts, bodies = _split(_storable(event.payload))
+    for sha256, text in bodies.items():
+        await tx.run(SQL["keep_body"], sha256=sha256, bytes=len(text.encode()), text=text)
+    caller = event.provenance
+    await tx.run(
+        SQL["insert_event"],
+        position=opened.position,
+        id=opened.id,
+        recorded_at=opened.recorded_at,
+        scope=event.scope,
+        kind=event.kind.value,
+        key=event.key,
+        request_hash=event.request_hash,
+        occurred_at=caller.occurred_at,
+        trace_id=caller.trace_id,
+        workflow_id=caller.workflow_id,
+        run_id=caller.run_id,
+        run=event.run,
+        branch=event.branch,
+        step=event.step,
+        visit=event.visit,
+        attempt=event.attempt,
+        principal=caller.principal,
+        origin=caller.origin.value,
+        payload=jsonb(payload),
+        body_parts=parts or None,
+        result=jsonb(result),
+    )
+
+
+def _storable(value: Any) -> Any:
+    """Return JSON that jsonb can hold: NUL becomes U+2400 and a lone surrogate U+FFFD, in names and in values."""
+    if isinstance(value, str):
+        return mend_surrogates(value).replace("\0", "\u2400")
+    if isinstance(value, Mapping):
+        return {_storable(name): _storable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_storable(item) for item in value]
+    return value
+
+
+def _split(payload: Any) -> tuple[Any, dict[str, str], dict[str, str]]:
+    """Return the payload without its long parts, pointer → hash, and hash → text."""
+    parts: dict[str, str] = {}
+    bodies: dict[str, str] = {}
+
+    def short(value: Any, pointer: str) -> Any:
+        if isinstance(value, str) and len(value.encode()) > LONGEST_PART_BYTES:
+            sha256 = hashlib.sha256(value.encode()).hexdigest()
+            parts[pointer], bodies[sha256] = sha256, value
+            return None
+        if isinstance(value, dict):
+            return {name: short(item, f"{pointer}/{_escaped(name)}") for name, item in value.items()}
+        if isinstance(value, list):
+            return [short(item, f"{pointer}/{number}") for number, item in enumerate(value)]
+        return value
+
+    return short(payload, ""), parts, bodies
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
