@@ -149,6 +149,8 @@ class ContextPackage(Message):
     empty_because: str | None = None
     text: str | None = None
     text_tokens: Count = 0
+    # The tenant the worker filled in.
+    tenant: str | None = None
     warnings: Many[str] = ()
 
 
@@ -231,6 +233,7 @@ class Analysis(Message):
     tiers: Many[TierReport] = ()
     event_id: str
     duplicate: bool = False
+    tenant: str | None = None
     warnings: Many[str] = ()
 
 

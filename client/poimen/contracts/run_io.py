@@ -24,12 +24,17 @@ class RunState(Message):
     visits: dict[str, int] = Field(default_factory=dict)
     go_tos: dict[str, int] = Field(default_factory=dict)
     done: dict[str, StepEnd] = Field(default_factory=dict)
-    phase: int = 0
+    phase: Count = 0
+    phase_visits: Count = 0
     attempts_spent: Count = 0
     tokens_spent: Count = 0
     started_at: datetime | None = None
     branch: Name | None = None
     silent_until: datetime | None = None
+    executor_queue: str | None = None
+    environment: Fingerprint = Field(default_factory=dict)
+    steps: Many["StepSummary"] = ()
+    undelivered_records: Count = 0
 
 
 class StartHarnessRun(Message):

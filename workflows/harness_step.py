@@ -1,0 +1,78 @@
+"""HarnessStep: one step of a harness, usable alone. Order and time only."""
+
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from poimen.contracts.execution import ClaimExecutor
+    from poimen.contracts.message import encode
+    from poimen.contracts.run_io import StartHarnessStep, StepResult
+    from poimen.details import step_details
+    from poimen.entry import EMPTY
+    from poimen.memory_link import MemoryLink
+    from poimen.step_loop import run_step
+    from poimen.temporal_memory import TemporalMemory
+
+from workflows.attempts import WorkPlace
+from workflows.delivery import deliver_later
+from workflows.executor_calls import CallFailure, claim
+from workflows.messages import accept, ended_badly
+from workflows.step_ports import WorkflowStepPorts
+from workflows.step_specs import needs_executor, step_deadline, step_spec
+
+
+@workflow.defn(name="HarnessStep")
+class HarnessStep:
+    """Runs a step under memory until it passes, is stopped, or its bounds are used up.
+
+    A step that does not pass fails the workflow with a ``StepFailed`` error whose message is the reason and whose
+    detail is the ``StepResult``.
+    """
+
+    def __init__(self) -> None:
+        self._ports: WorkflowStepPorts | None = None
+
+    @workflow.run
+    async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
+        """Return the ``StepResult`` of a step that passed."""
+        start = accept(raw, StartHarnessStep, "HarnessStep")
+        memory = MemoryLink(TemporalMemory(workflow.info().task_queue), silent_until=start.silent_until)
+        try:
+            result = await self._step(start, memory)
+        finally:
+            if memory.pending:
+                await deliver_later(memory.pending, workflow.info().task_queue)
+        if result.end != "succeeded":
+            raise ended_badly(f"Step {result.step}: {result.reason}", result, "StepFailed")
+        return encode(result)
+
+    @workflow.query(description="Where the step is: attempts so far, what memory said, what is left. As markdown.")
+    def details(self) -> str:
+        """Return the step's page."""
+        known = self._ports.progress if self._ports else None
+        return step_details(known) if known else "not started"
+
+    @workflow.query(description="The attempts so far, as JSON.")
+    def attempts(self) -> list[dict[str, Any]]:
+        """Return the attempt records."""
+        known = self._ports.progress if self._ports else None
+        return [encode(record) for record in known.attempts] if known else []
+
+    async def _step(self, start: StartHarnessStep, memory: MemoryLink) -> StepResult:
+        place = await _place(start)
+        spec = step_spec(start, workflow.info(), workflow.now())
+        self._ports = WorkflowStepPorts(start.step, place, step_deadline(spec, workflow.now()))
+        return await run_step(spec, self._ports, memory)
+
+
+async def _place(start: StartHarnessStep) -> WorkPlace:
+    info = workflow.info()
+    run = start.run or info.first_execution_run_id
+    if start.executor_queue is not None or not needs_executor(start.step):
+        return WorkPlace(run, start.executor_queue or info.task_queue, start.workspace)
+    claimed = await claim(ClaimExecutor(run=run, workspace=start.workspace))
+    if isinstance(claimed, CallFailure):
+        return WorkPlace(run, info.task_queue, start.workspace, unavailable=claimed.error)
+    return WorkPlace(run, claimed.queue, start.workspace)

@@ -1,0 +1,83 @@
+"""A step's effects inside a workflow: activities, timers, and the page people watch."""
+
+from datetime import datetime, timedelta
+
+from poimen.contracts.definition import Step
+from poimen.details import step_details
+from poimen.step_state import AttemptReport, AttemptWork, Progress
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
+
+from workflows.attempts import WorkPlace, attempt, repair
+
+TENANT = SearchAttributeKey.for_keyword("MemoryTenant")
+SCOPE = SearchAttributeKey.for_keyword("MemoryScope")
+SIGNATURE = SearchAttributeKey.for_keyword("MemorySignature")
+VERDICT = SearchAttributeKey.for_keyword("MemoryVerdict")
+HITS = SearchAttributeKey.for_int("MemoryHits")
+
+
+def scope_attributes(scope: str, tenant: str | None) -> list[SearchAttributePair]:  # type: ignore[type-arg]  # because pairs of several types share one list
+    """Return what a workflow is found by from its start."""
+    pairs = [SearchAttributePair(SCOPE, scope)]
+    return [*pairs, SearchAttributePair(TENANT, tenant)] if tenant else pairs
+
+
+class WorkflowStepPorts:
+    """Runs one step's attempts, repairs and waits where its run does its work."""
+
+    def __init__(self, step: Step, place: WorkPlace, deadline: datetime | None) -> None:
+        self.step, self.place, self.deadline = step, place, deadline
+        self.progress: Progress | None = None
+        self._shown: dict[str, str | int] = {}
+
+    def now(self) -> datetime:
+        """Return workflow time."""
+        return workflow.now()
+
+    async def attempt(self, work: AttemptWork) -> AttemptReport:
+        """Run, verify and judge once."""
+        return await attempt(self.step, work, self.place)
+
+    async def repair(self, repair_id: str, number: int) -> int | None:
+        """Run the declared repair of that id."""
+        body = next(body for body in self.step.repairs if body.id == repair_id)
+        return await repair(body, self.step.id, number, self.place, self._seconds_left())
+
+    async def wait(self, seconds: float, why: str) -> None:
+        """Start a timer that says how long and who asked for it."""
+        await workflow.sleep(seconds, summary=f"wait {seconds:g} s, {why}"[:200])
+
+    def show(self, progress: Progress) -> None:
+        """Update the current details, and the search attributes that changed."""
+        self.progress = progress
+        workflow.set_current_details(step_details(progress))
+        updates = self._updates(progress)
+        if updates:
+            workflow.upsert_search_attributes(updates)
+
+    def _updates(self, progress: Progress) -> list[SearchAttributeUpdate]:  # type: ignore[type-arg]  # because updates of several types share one list
+        found: list[SearchAttributeUpdate] = []  # type: ignore[type-arg]  # because of the same
+        package, analysis = progress.package, progress.analysis
+        tenant = package.tenant if package else analysis.tenant if analysis else None
+        if tenant and self._is_new("tenant", tenant):
+            found.append(TENANT.value_set(tenant))
+        if package and self._is_new("hits", len(package.items)):
+            found.append(HITS.value_set(len(package.items)))
+        if analysis and self._is_new("signature", analysis.signature):
+            found.append(SIGNATURE.value_set(analysis.signature))
+        if analysis and self._is_new("verdict", analysis.advice.verdict):
+            found.append(VERDICT.value_set(analysis.advice.verdict))
+        return found
+
+    def _is_new(self, name: str, value: str | int) -> bool:
+        # Each upsert is an event of history, so only a change is worth one.
+        if self._shown.get(name) == value:
+            return False
+        self._shown[name] = value
+        return True
+
+    def _seconds_left(self) -> float | None:
+        if self.deadline is None:
+            return None
+        return max(0.0, (self.deadline - workflow.now()) / timedelta(seconds=1))
