@@ -1,0 +1,185 @@
+"""Run one command for a step: prompt on its standard input, bounded excerpt and whole output back."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from poimen.contracts.execution import CommandResult, RenderedContext, RunCommand
+from poimen.render import fill
+
+from executors.attempt_folder import AttemptFolder, attempt_folder
+from executors.blobs import BlobStore, BlobWriter
+from executors.excerpts import BothEnds
+from executors.process import Ended, Launch, Stop, attend, in_thread, run
+from executors.refusal import NotAllowedError
+from executors.reports import read_checkpoint, read_report
+from executors.secret_values import Mask, resolve
+from executors.settings import ExecutorSettings
+from executors.workspace import find_cwd, find_workspace
+
+
+async def run_command(
+    request: RunCommand, settings: ExecutorSettings, heartbeat: Callable[[], None] = lambda: None
+) -> CommandResult:
+    """Run the command to its end, with a heartbeat a second, and return how it ended.
+
+    A request that this executor may not carry out is a result too (`not_allowed`). Cancelling ends the command with
+    TERM, the grace period, then KILL, and raises CancelledError after it is gone. Raises OSError when the executor
+    itself lacks what it needs to start a program.
+    """
+    stop = Stop()
+    work = in_thread(lambda: _run(request, settings, stop))
+    work.add_done_callback(lambda _: stop.close())
+    return await attend(work, stop, heartbeat)
+
+
+def _run(request: RunCommand, settings: ExecutorSettings, stop: Stop) -> CommandResult:
+    try:
+        if not settings.command_enabled:
+            raise NotAllowedError("the command executor is switched off here")
+        cwd = find_cwd(find_workspace(request.workspace, settings), request.cwd)
+        env, secret = resolve(request.env, settings)
+        with attempt_folder(settings.state_dir) as folder:
+            attempt = _Attempt(request, settings, folder, Mask(secret))
+            return attempt.run(cwd, dict(settings.base_environment) | env, stop)
+    except NotAllowedError as error:
+        return CommandResult(end="not_allowed", detail=str(error))
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    request: RunCommand
+    settings: ExecutorSettings
+    folder: AttemptFolder
+    mask: Mask
+
+    def run(self, cwd: Path, env: dict[str, str], stop: Stop) -> CommandResult:
+        self._write_files()
+        ends = BothEnds()
+        writer = BlobWriter(self.folder.output, self.settings.output_limit_bytes)
+
+        def take(data: bytes) -> None:
+            ends.feed(data)
+            writer.write(data)
+
+        with self._prompt() as stdin:
+            launch = self._launch(cwd, env | self._variables(), stdin)
+            try:
+                ended = run(launch, lambda data: take(self.mask.feed(data)), stop)
+            except ValueError as error:
+                raise NotAllowedError(str(error)) from None
+        take(self.mask.finish())
+        return self._result(launch, ended, ends, writer)
+
+    def _launch(self, cwd: Path, env: dict[str, str], stdin: int | None) -> Launch:
+        return Launch(
+            argv=self.request.argv,
+            cwd=cwd,
+            env=env,
+            timeout_seconds=self.request.timeout_seconds,
+            grace_seconds=self.settings.grace_seconds,
+            stdin=stdin,
+            mark=self.folder.mark,
+        )
+
+    def _write_files(self) -> None:
+        context = self.request.context or RenderedContext()
+        _write(self.folder.context, context.text)
+        _write(self.folder.context_json, context.package or "{}")
+        if self.request.checkpoint is not None:
+            _write(self.folder.checkpoint, self.request.checkpoint)
+
+    def _variables(self) -> dict[str, str]:
+        return {
+            "POIMEN_RUN": self.request.run,
+            "POIMEN_STEP": self.request.step,
+            "POIMEN_ATTEMPT": str(self.request.attempt),
+            "POIMEN_CONTEXT": str(self.folder.context),
+            "POIMEN_CONTEXT_JSON": str(self.folder.context_json),
+            "POIMEN_RESULT": str(self.folder.report),
+            "POIMEN_CHECKPOINT": str(self.folder.checkpoint),
+        }
+
+    @contextmanager
+    def _prompt(self) -> Iterator[int | None]:
+        if self.request.prompt is None:
+            yield None
+            return
+        # A file, because a pipe blocks as soon as the command does not read.
+        _write(self.folder.prompt, fill(self.request.prompt, self.request.context))
+        descriptor = os.open(self.folder.prompt, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _result(self, launch: Launch, ended: Ended, ends: BothEnds, writer: BlobWriter) -> CommandResult:
+        store = BlobStore(self.settings.state_dir / "blobs", self.settings.host)
+        output = writer.commit(store)
+        warnings = [writer.problem] if writer.problem else []
+        if ended.leftovers:
+            warnings.append(f"processes that outlived the command and were ended: {ended.leftovers}")
+        report = read_report(self.folder.report, self.mask, warnings)
+        checkpoint = read_checkpoint(self.folder.checkpoint, self.request.checkpoint, self.mask, warnings)
+        excerpt = ends.excerpt()
+        outcome = _outcome(launch, ended)
+        return outcome.model_copy(
+            update={
+                "head": excerpt.head,
+                "tail": excerpt.tail,
+                "binary": excerpt.binary,
+                "output": output,
+                "output_bytes": ends.size,
+                "seconds": round(ended.seconds, 3),
+                "report": report,
+                "checkpoint": checkpoint,
+                "warnings": tuple(warnings),
+            }
+        )
+
+
+def _outcome(launch: Launch, ended: Ended) -> CommandResult:
+    match ended.end:
+        case "exited":
+            return CommandResult(end="exited", exit_code=ended.value)
+        case "signaled":
+            detail = "the command's keeper was killed" if ended.keeper_lost else ""
+            return CommandResult(end="signaled", signal=ended.value, detail=detail)
+        case "timed_out":
+            limit = f"{launch.timeout_seconds:g} s"
+            return CommandResult(end="timed_out", detail=f"the command was ended after {limit}")
+        case "cancelled":
+            return CommandResult(end="cancelled", detail="the command was ended because it was cancelled")
+        case "failed":
+            return _not_started(launch, ended)
+
+
+def _not_started(launch: Launch, ended: Ended) -> CommandResult:
+    if ended.stage == "cwd":
+        return CommandResult(end="not_allowed", detail="cwd cannot be entered on the executor")
+    if ended.value in (errno.ENOENT, errno.ENOTDIR):
+        what = "command's interpreter" if _program(launch) else "command"
+        return CommandResult(end="not_found", detail=f"the {what} is not on the executor")
+    reasons = {
+        errno.EACCES: "is on the executor but is not executable",
+        errno.ENOEXEC: "is on the executor but is not a program: it has no #! line",
+        errno.E2BIG: "line is longer than the executor's system allows",
+    }
+    reason = reasons.get(ended.value or 0, f"could not be started: {os.strerror(ended.value or 0)}")
+    return CommandResult(end="not_found", detail=f"the command {reason}")
+
+
+def _program(launch: Launch) -> str | None:
+    name = launch.argv[0]
+    if "/" in name:
+        path = launch.cwd / name
+        return str(path) if path.exists() else None
+    return shutil.which(name, path=launch.env.get("PATH"))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")

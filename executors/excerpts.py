@@ -1,0 +1,104 @@
+"""Keep the beginning and the end of an output, small enough for a workflow's history whatever its bytes are."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+
+HEAD_BYTES = 2 * 1024
+TAIL_BYTES = 4 * 1024
+# Raw bytes kept for each. More than the bounds, because runs of unreadable bytes shrink to one character.
+_FIRST = 8 * 1024
+_LAST = 16 * 1024
+_BINARY_SHARE = 0.1
+# Controls other than tab, line feed, carriage return, backspace, form feed and escape; and undecodable bytes.
+_UNREADABLE = re.compile("[\x00-\x07\x0b\x0e-\x1a\x1c-\x1f\x7f\udc80-\udcff]+")
+_NULS = re.compile("\0+")
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Both ends of an output as text; `tail` is empty when `head` holds all of it."""
+
+    head: str
+    tail: str
+    binary: bool
+
+    def text(self, size: int) -> str:
+        """Return both ends as one text that says what was left out of `size` bytes."""
+        if not self.tail:
+            return self.head
+        return f"{self.head}\n[… the middle of {size:,} bytes left out …]\n{self.tail}"
+
+
+class BothEnds:
+    """Collects a stream and remembers its two ends and its size."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._first = bytearray()
+        self._last = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self.size += len(data)
+        room = _FIRST - len(self._first)
+        self._first += data[:room]
+        self._last += data[room:][-_LAST:]
+        del self._last[:-_LAST]
+
+    def excerpt(self) -> Excerpt:
+        first, last = bytes(self._first), bytes(self._last)
+        whole = self.size <= len(first) + len(last)
+        parts = [first + last] if whole else [first, _from_character(last)]
+        texts = [part.decode("utf-8", "surrogateescape") for part in parts]
+        binary = _is_binary("".join(texts))
+        readable = [_readable(text) for text in texts]
+        head = cut_head(readable[0], HEAD_BYTES)
+        rest = readable[0][len(head) :] if whole else readable[1]
+        return Excerpt(head, cut_tail(rest, TAIL_BYTES), binary)
+
+
+def encoded_size(text: str) -> int:
+    """Return the bytes the text takes as JSON in ASCII, which is the largest any converter makes of it."""
+    return len(json.dumps(text))
+
+
+def cut_head(text: str, limit: int) -> str:
+    """Return the longest beginning that takes `limit` bytes as JSON, up to a line's end if one is near."""
+    if encoded_size(text) <= limit:
+        return text
+    end = _longest(limit, lambda size: text[:size], min(len(text), limit))
+    line = text.rfind("\n", 0, end) + 1
+    return text[: line if line > end // 2 else end]
+
+
+def cut_tail(text: str, limit: int) -> str:
+    """Return the longest end that takes `limit` bytes as JSON, from a line's start if one is near."""
+    if encoded_size(text) <= limit:
+        return text
+    size = _longest(limit, lambda size: text[len(text) - size :], min(len(text), limit))
+    start = len(text) - size
+    line = text.find("\n", start) + 1
+    return text[line if 0 < line < start + size // 2 else start :]
+
+
+def _longest(limit: int, part: Callable[[int], str], most: int) -> int:
+    return bisect_right(range(1, most + 1), limit, key=lambda size: encoded_size(part(size)))
+
+
+def _from_character(data: bytes) -> bytes:
+    # The cut may fall into a UTF-8 sequence: its continuation bytes are no sign of a binary output.
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]
+
+
+def _is_binary(text: str) -> bool:
+    unreadable = sum(len(run.group()) for run in _UNREADABLE.finditer(text))
+    return unreadable > len(text) * _BINARY_SHARE
+
+
+def _readable(text: str) -> str:
+    return _UNREADABLE.sub(lambda run: "\u2400" if _NULS.fullmatch(run.group()) else "\ufffd", text)
