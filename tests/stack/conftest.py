@@ -6,6 +6,7 @@ import json
 import os
 import select
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +73,14 @@ def wait_until_gone(pids: Mapping[int, str], seconds: float) -> list[str]:
             left.append(f"{pid} {name}")
         os.close(descriptor)
     return left
+
+
+def wait_for_path(path: Path, seconds: float = 30) -> None:
+    """Return as soon as a path exists."""
+    give_up_at = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < give_up_at, f"{path} did not appear"
+        time.sleep(0.01)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

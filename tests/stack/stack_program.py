@@ -12,10 +12,18 @@ from worker.stack.state import StackError
 from worker.stack.up import local_stack
 
 
+def shipped_vault(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "starter.md").write_text("# Starter\n")
+    return folder
+
+
+def report(name: str, detail: str, seconds: float) -> None:
+    print(f"{name}: {detail}, {seconds:.1f} s", file=sys.stderr)
+
+
 async def main() -> int:
-    vault = Path(sys.argv[1] + "-shipped-vault")
-    vault.mkdir(exist_ok=True)
-    (vault / "starter.md").write_text("# Starter\n")
+    vault = shipped_vault(Path(sys.argv[1] + "-shipped-vault"))
     worker_argv = [sys.executable, *sys.argv[2:]]
     done = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, done.set)
@@ -25,7 +33,7 @@ async def main() -> int:
             vault_source=vault,
             start_worker=len(sys.argv) > 2,
             worker_argv=worker_argv,
-            progress=lambda name, detail, seconds: print(f"{name}: {detail}, {seconds:.1f} s", file=sys.stderr),
+            progress=report,
             warn=lambda sentence: print(sentence, file=sys.stderr),
         ) as addresses:
             print(addresses.to_json(), flush=True)

@@ -1,21 +1,27 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess  # noqa: TID251  because a probe runs a program as another user
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
-from tests.stack.conftest import StackProcess, wait_until_gone
+from tests.stack.conftest import StackProcess, wait_for_path, wait_until_gone
 from worker.stack.down import stop_holder
 from worker.stack.postgres import _psql
 
 StartStack = Callable[..., Awaitable[StackProcess]]
+
+
+def starter_note(stack: StackProcess) -> Path:
+    assert stack.addresses is not None
+    return Path(stack.addresses["vault"], "starter.md")
 
 
 async def sql(stack: StackProcess, script: str) -> str:
@@ -28,7 +34,7 @@ async def test_a_first_start_says_where_everything_is_in_one_json_line(start_sta
     assert stack.addresses is not None
     assert stack.addresses["pid"] == stack.process.pid
     assert stack.addresses["state"] == str(tmp_path / "state")
-    assert Path(stack.addresses["vault"], "starter.md").read_text() == "# Starter\n"
+    assert starter_note(stack).read_text() == "# Starter\n"
     client = await Client.connect(stack.addresses["temporal_address"])
     await client.execute_workflow("Nothing", id="one", task_queue=stack.addresses["task_queue"])
     assert await _psql(stack.addresses["postgres_dsn"], "SELECT current_user;", {}) == "poimen_app\n"
@@ -38,6 +44,7 @@ async def test_a_first_start_says_where_everything_is_in_one_json_line(start_sta
 
 async def test_the_addresses_hold_no_password(start_stack: StartStack, tmp_path: Path) -> None:
     stack = await start_stack(tmp_path / "state")
+    assert stack.addresses is not None, stack.said
     said = json.dumps(stack.addresses)
     files = list((tmp_path / "state/postgres/passwords").iterdir())
     assert len(files) == 3
@@ -61,14 +68,14 @@ async def test_a_restart_keeps_ports_data_vault_and_history(start_stack: StartSt
     first = await start_stack(tmp_path / "state")
     assert first.addresses is not None
     await sql(first, "CREATE TABLE kept AS SELECT 7 AS seven;")
-    Path(first.addresses["vault"], "starter.md").write_text("mine")
+    starter_note(first).write_text("mine")
     client = await Client.connect(first.addresses["temporal_address"])
     await client.start_workflow("Nothing", id="kept", task_queue="nobody")
     await first.end()
     second = await start_stack(tmp_path / "state")
     assert second.addresses == first.addresses | {"pid": second.process.pid}
     assert await sql(second, "SELECT seven FROM kept;") == "7\n"
-    assert Path(first.addresses["vault"], "starter.md").read_text() == "mine"
+    assert starter_note(second).read_text() == "mine"
     again = await Client.connect(first.addresses["temporal_address"])
     assert (await again.get_workflow_handle("kept").describe()).workflow_type == "Nothing"
 
@@ -84,7 +91,7 @@ async def test_nothing_outlives_a_killed_parent(start_stack: StartStack, tmp_pat
 async def test_nothing_outlives_a_killed_keeper(start_stack: StartStack, tmp_path: Path) -> None:
     stack = await start_stack(tmp_path / "state")
     children = stack.descendants()
-    keepers = [pid for pid in children if b"keeper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    keepers = [pid for pid in children if _runs(pid, b"keeper.py")]
     assert len(keepers) == 2
     for pid in keepers:
         os.kill(pid, signal.SIGKILL)
@@ -116,8 +123,7 @@ async def test_a_start_right_after_a_kill_of_the_parent_waits_for_its_children(
 async def test_a_start_killed_half_way_through_does_not_spoil_the_next(start_stack: StartStack, tmp_path: Path) -> None:
     half = tmp_path / "state/postgres/data.new"
     first = asyncio.ensure_future(start_stack(tmp_path / "state"))
-    while not half.exists():
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_for_path, half)
     lock = json.loads((tmp_path / "state/lock").read_text())
     os.kill(lock["pid"], signal.SIGKILL)
     assert (await first).addresses is None
@@ -156,7 +162,7 @@ async def test_down_ends_the_holder_and_everything_it_started(start_stack: Start
     assert holder is not None
     assert holder.pid == stack.process.pid
     assert wait_until_gone(children, seconds=0) == []
-    assert await stack.end() == 0
+    assert await stack.process.wait() == 0
     assert await stop_holder(tmp_path / "state") is None
 
 
@@ -171,29 +177,32 @@ async def test_a_dead_worker_ends_the_stack_with_its_last_words(start_stack: Sta
     assert "the worker ended with exit code 137" in stack.said
 
 
-async def test_a_plain_user_can_run_it(start_stack: StartStack) -> None:
+@pytest.fixture
+def strangers_folder() -> Iterator[Path]:
+    """A folder that a user without any rights owns."""
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as a plain user already")
+    made = subprocess.check_output(["mktemp", "-d", "-p", "/tmp"], user=65534, group=65534, text=True).strip()
+    yield Path(made)
+    shutil.rmtree(made)
+
+
+async def test_a_plain_user_can_run_it(start_stack: StartStack, strangers_folder: Path) -> None:
     python = _python_for_everybody()
     if python is None:
         pytest.skip("no Python of this version that other users may run")
-    folder = Path(subprocess.check_output(["mktemp", "-d"], user=65534, group=65534, text=True).strip())
-    try:
-        variables = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
-        stack = await start_stack(
-            folder / "state",
-            python=python,
-            user=65534,
-            group=65534,
-            extra_groups=[],
-            env=variables,
-            cwd=folder,
-        )
-        assert stack.addresses is not None, stack.said
-        assert Path(stack.addresses["state"]).stat().st_uid == 65534
-        await stack.end()
-    finally:
-        subprocess.run(["rm", "-rf", str(folder)], check=True)
+    stack = await start_stack(
+        strangers_folder / "state",
+        python=python,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath},
+        cwd=strangers_folder,
+    )
+    assert stack.addresses is not None, stack.said
+    assert (strangers_folder / "state").stat().st_uid == 65534
+    await stack.end()
 
 
 def _runs(pid: int, word: bytes) -> bool:
