@@ -19,6 +19,7 @@ from poimen.contracts.definition_checks import (
     env_refusal,
     path_refusal,
     step_faults,
+    variable_refusal,
 )
 from poimen.contracts.durations import Duration, TimeLimit
 from poimen.contracts.message import FreeText, Many, Name, Number, Part, Scope, StepId
@@ -37,6 +38,12 @@ def _checked_path(value: str) -> str:
     return value
 
 
+def _checked_variable(value: str) -> str:
+    if predicate := variable_refusal(value):
+        raise refusal(predicate)
+    return value
+
+
 def _checked_env(value: dict[str, str]) -> dict[str, str]:
     if predicate := env_refusal(value):
         raise refusal(predicate)
@@ -45,6 +52,7 @@ def _checked_env(value: dict[str, str]) -> dict[str, str]:
 
 Argv = Annotated[Many[str], AfterValidator(_checked_argv)]
 RelativePath = Annotated[str, AfterValidator(_checked_path)]
+Variable = Annotated[str, AfterValidator(_checked_variable)]
 Env = Annotated[dict[str, str], AfterValidator(_checked_env)]
 
 _ARGV = "The program and its arguments, one item each; no shell reads them."
@@ -73,9 +81,7 @@ class Retry(Part):
 
     attempts: int = Field(4, ge=1, le=1000, description="Attempts, the first one included.")
     first_delay: Duration = Field(1_000, description="Wait before the second attempt.")
-    factor: Number = Field(
-        Decimal(2), ge=1, le=100, description="Each wait is this many times the one before."
-    )
+    factor: Number = Field(Decimal(2), ge=1, le=100, description="Each wait is this many times the one before.")
     longest_delay: Duration = Field(60_000, description="No wait is longer.")
 
     @model_validator(mode="after")
@@ -139,9 +145,7 @@ class Judge(Part):
     model: Name | None = Field(None, description="A model by its name in the worker's settings.")
     activity: ActivityCall | None = Field(None, description="An activity of your own that answers a score.")
     rubric: FreeText | None = Field(None, description="What the model judges by.")
-    pass_: Number = Field(
-        Decimal("0.5"), alias="pass", ge=0, le=1, description="The least score that passes."
-    )
+    pass_: Number = Field(Decimal("0.5"), alias="pass", ge=0, le=1, description="The least score that passes.")
     timeout: TimeLimit = Field(600_000, description="One judgement may take this long.")
     cwd: RelativePath | None = Field(None, description=_CWD)
     env: Env = Field({}, description=_ENV)
@@ -200,9 +204,7 @@ class Step(Part):
     run: Run = Field(description="What the step does.")
     verify: Check | None = Field(None, description="Decides whether it succeeded.")
     judge: Judge | None = Field(None, description="Scores the result.")
-    repairs: Many[Repair] = Field(
-        (), max_length=100, description="Commands that may cure a failure, in order."
-    )
+    repairs: Many[Repair] = Field((), max_length=100, description="Commands that may cure a failure, in order.")
     retry: Retry | None = Field(None, description="Its own delays; the definition's when left out.")
     budget: Budget | None = Field(None, description="Its own bounds, inside the run's.")
     on_failure: OnFailure = Field("stop", description=_ON_FAILURE)
@@ -236,7 +238,7 @@ class EnvironmentSource(Part):
 
     command: Argv | None = Field(None, description=_ARGV)
     file: RelativePath | None = Field(None, description="A file in the workspace, by content.")
-    env: Name | None = Field(None, description="A variable of the executor, by value.")
+    env: Variable | None = Field(None, description="A variable of the executor, by value.")
 
     @model_validator(mode="before")
     @classmethod
@@ -269,9 +271,7 @@ class WorkflowDef(Part):
     """A whole harness: phases in order, each with its steps and a gate."""
 
     name: Name = Field(description="What the harness is called.")
-    scope: Scope = Field(
-        description="Where memory is shared: an exact name of your own, 1 to 256 characters."
-    )
+    scope: Scope = Field(description="Where memory is shared: an exact name of your own, 1 to 256 characters.")
     budget: Budget = Field(Budget(), description="Bounds of a whole run.")
     retry: Retry = Field(Retry(), description="Attempts and delays of steps that have no retry of their own.")
     environment: Annotated[dict[Name, EnvironmentSource], AfterValidator(_checked_names)] = Field(

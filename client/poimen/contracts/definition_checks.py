@@ -22,6 +22,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _CYCLE_SHOWN = 8
 
 
+def odd_character(text: str) -> str | None:
+    """Return the name of a character no program can be given, U+0000 or what a lone surrogate became, or None."""
+    return next((name for odd, name in (("\0", "U+0000"), ("\ufffd", "U+FFFD")) if odd in text), None)
+
+
 def argv_refusal(argv: Sequence[str]) -> str | None:
     """Return why a program cannot be started with these arguments, as a predicate, or None."""
     if not argv or not argv[0]:
@@ -29,8 +34,8 @@ def argv_refusal(argv: Sequence[str]) -> str | None:
     if len(argv) > MAX_ITEMS:
         return f"has {len(argv):,} items; at most {MAX_ITEMS:,}"
     for number, item in enumerate(argv, 1):
-        if "\0" in item:
-            return f"contains U+0000 in item {number:,}"
+        if odd := odd_character(item):
+            return f"contains {odd} in item {number:,}"
         if len(item.encode()) > MAX_ITEM_BYTES:
             return f"has {len(item.encode()):,} bytes in item {number:,}; at most {MAX_ITEM_BYTES:,}"
     return None
@@ -40,8 +45,8 @@ def path_refusal(path: str) -> str | None:
     """Return why a path is not one inside the workspace, as a predicate, or None."""
     if not path:
         return "is empty; leave it out for the workspace itself"
-    if "\0" in path:
-        return f"contains U+0000 at character {path.index(chr(0)) + 1:,}"
+    if odd := odd_character(path):
+        return f"contains {odd}"
     if len(path.encode()) > 4_095:
         return f"has {len(path.encode()):,} bytes; at most 4,095"
     if path.startswith("/"):
@@ -69,14 +74,17 @@ def env_refusal(env: Mapping[str, str]) -> str | None:
 
 
 def _value_refusal(value: str) -> str | None:
-    if "\0" in value:
-        return "contains U+0000"
+    if odd := odd_character(value):
+        return f"contains {odd}"
     size = len(value.encode())
     if size > MAX_ITEM_BYTES:
         return f"has {size:,} bytes (at most {MAX_ITEM_BYTES:,})"
-    if value.startswith("env:") and not _VARIABLE.fullmatch(value.removeprefix("env:")):
-        return 'has no variable name after "env:"'
-    return None
+    return variable_refusal(value.removeprefix("env:")) if value.startswith("env:") else None
+
+
+def variable_refusal(name: str) -> str | None:
+    """Return why this is no name after "env:", as a predicate, or None."""
+    return None if _VARIABLE.fullmatch(name) else 'has no variable name after "env:"'
 
 
 def step_faults(step: Step) -> list[Fault]:
@@ -128,14 +136,14 @@ def _repeated_ids(definition: WorkflowDef) -> Iterator[Fault]:
 
 
 def _needs_faults(phase: Phase, number: int, phase_of: Mapping[str, int]) -> Iterator[Fault]:
-    known = [step_id for step_id, place in phase_of.items() if place <= number]
+    known = {step_id for step_id, place in phase_of.items() if place <= number}
     for place, step in enumerate(phase.steps):
         name = _named("Step", step.id)
         for index, need in enumerate(step.needs):
             where: Place = ("phases", number, "steps", place, "needs", index)
             shown = f'"{need}"' if safe_name(need) else f"a step ({path_text(where)})"
             if need not in phase_of:
-                yield Fault(where, f"{name} needs {shown}, which is no step{hint(need, known)}")
+                yield Fault(where, f"{name} needs {shown}, which is no step{hint(need, known - {step.id})}")
             elif phase_of[need] > number:
                 yield Fault(where, f"{name} needs {shown}, a step of a later phase.")
             elif need in step.needs[:index]:
@@ -180,9 +188,7 @@ def _way_back_faults(phase: Phase, number: int, phase_of: Mapping[str, int]) -> 
     if phase.gate is not None:
         allowed = earlier | {step.id for step in phase.steps}
         name = f"The gate of {_named('phase', phase.id)}"
-        yield from _way_back_fault(
-            phase.gate, name, ("phases", number, "gate", "on_failure", "go_to"), allowed
-        )
+        yield from _way_back_fault(phase.gate, name, ("phases", number, "gate", "on_failure", "go_to"), allowed)
 
 
 def _way_back_fault(part: Step | Gate, name: str, where: Place, allowed: set[str]) -> Iterator[Fault]:
@@ -190,9 +196,7 @@ def _way_back_fault(part: Step | Gate, name: str, where: Place, allowed: set[str
         return
     target = part.on_failure.go_to
     shown = f'"{target}"' if safe_name(target) else "a step"
-    yield Fault(
-        where, f"{name} goes back to {shown}, which is no earlier step{hint(target, sorted(allowed))}"
-    )
+    yield Fault(where, f"{name} goes back to {shown}, which is no earlier step{hint(target, sorted(allowed))}")
 
 
 def _transitive_needs(phase: Phase) -> dict[str, set[str]]:

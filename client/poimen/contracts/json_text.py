@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from poimen.contracts.problems import InvalidInput, Place, Problem, kind_of, path_text, safe_name
+from poimen.contracts.problems import InvalidInput, Place, Problem, kind_of, path_text, problem_at, safe_name
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
@@ -106,8 +106,7 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 def _clean(value: Any, place: Place, reading: Reading) -> Any:
     if len(place) > MAX_DEPTH:
-        reading.problems.append(Problem("", f"The input is nested deeper than {MAX_DEPTH} levels."))
-        return None
+        raise InvalidInput(Problem("", f"The input is nested deeper than {MAX_DEPTH} levels."))
     if isinstance(value, dict):
         return _clean_object(value, place, reading)
     if isinstance(value, list | tuple):
@@ -116,7 +115,7 @@ def _clean(value: Any, place: Place, reading: Reading) -> Any:
         return _clean_text(value, place, reading)
     predicate = _refused(value)
     if predicate:
-        reading.problems.append(Problem(path_text(place), f"{path_text(place)} {predicate}."))
+        reading.problems.append(problem_at(place, f"{path_text(place)} {predicate}."))
     return value
 
 
@@ -124,14 +123,14 @@ def _clean_object(value: dict[Any, Any], place: Place, reading: Reading) -> dict
     repeated = value.repeated if isinstance(value, _Object) else None
     if repeated is not None:
         where = path_text((*place, repeated)) if safe_name(repeated) else f"{path_text(place) or 'A'} field"
-        reading.problems.append(Problem(path_text(place), f"{where} is given twice."))
+        reading.problems.append(problem_at(place, f"{where} is given twice."))
     cleaned = {}
     for key, item in value.items():
         if isinstance(key, str):
             cleaned[mend_surrogates(key)] = _clean(item, (*place, key), reading)
         else:
             owner = path_text(place) or "The input"
-            reading.problems.append(Problem(path_text(place), f"{owner} has a field name that is not text."))
+            reading.problems.append(problem_at(place, f"{owner} has a field name that is not text."))
     return cleaned
 
 

@@ -135,7 +135,7 @@ def _json_number(value: Decimal) -> int | float:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-# Only the tuple is lenient. A validator before it would turn JSON into Python, where strict takes no text as instant.
+# Lenient in the tuple alone. A validator before it would make JSON Python, where strict takes no text as instant.
 Many = Annotated[tuple[T, ...], Strict(False)]
 """A tuple that takes a list as well."""
 
@@ -163,9 +163,7 @@ Number = Annotated[
 """An exact decimal of up to 15 digits, a plain number in JSON."""
 
 
-def decode(
-    model: type[M], data: bytes | str | Mapping[str, Any] | None, label: str = "The input"
-) -> Decoded[M]:
+def decode(model: type[M], data: bytes | str | Mapping[str, Any] | None, label: str = "The input") -> Decoded[M]:
     """Return the message in one JSON object, or raise InvalidInput. `label` is who asks ("GetContext")."""
     if data is None or (isinstance(data, bytes | str) and not data):
         raise InvalidInput(Problem("", f"{_wanted(model, label)}; it got none."))

@@ -53,10 +53,19 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One refused place: the field's path (`phases[0].steps[1].run`, "" for the whole) and the sentence."""
+    """One refused place: the field's path (`phases[0].steps[1].run`, "" for the whole) and the sentence.
+
+    `place` is the same path in parts.
+    """
 
     field: str
     reason: str
+    place: Place = ()
+
+
+def problem_at(place: Place, sentence: str) -> Problem:
+    """Return the problem of one place in the input."""
+    return Problem(path_text(place), sentence, place)
 
 
 class InvalidInput(ValueError):
@@ -117,7 +126,7 @@ def quoted(names: Iterable[str]) -> str:
 
 def hint(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean "command"?` when a known name is close to this one, else a full stop."""
-    close = get_close_matches(name, [other for other in known if safe_name(other)], n=1, cutoff=0.7)
+    close = get_close_matches(name, sorted(filter(safe_name, known)), n=1, cutoff=0.7)
     return f'; did you mean "{close[0]}"?' if close else "."
 
 
@@ -200,12 +209,12 @@ def _subject(detail: ErrorDetails) -> str:
 def _problems(place: Place, detail: ErrorDetails, model: type[BaseModel], label: str) -> list[Problem]:
     context = detail.get("ctx", {})
     if detail["type"] == "faults":
-        return [Problem(path_text(place + fault.where), fault.sentence) for fault in context["faults"]]
+        return [problem_at(place + fault.where, fault.sentence) for fault in context["faults"]]
     if detail["type"] == "extra_forbidden":
         owner = path_text(place[:-1]) or label
-        return [Problem(path_text(place), f"{owner} {_unknown_field(place, model)}")]
+        return [problem_at(place, f"{owner} {_unknown_field(place, model)}")]
     subject = path_text(place) or label
-    return [Problem(path_text(place), f"{subject} {_predicate(detail, context)}.")]
+    return [problem_at(place, f"{subject} {_predicate(detail, context)}.")]
 
 
 def _unknown_field(place: Place, model: type[BaseModel]) -> str:
@@ -225,10 +234,7 @@ def _models_at(model: type[BaseModel], place: Place) -> list[type[BaseModel]]:
     here = [model]
     for part in place:
         fields = [
-            field
-            for owner in here
-            for name, field in owner.model_fields.items()
-            if part == (field.alias or name)
+            field for owner in here for name, field in owner.model_fields.items() if part == (field.alias or name)
         ]
         if fields:
             here = [inner for field in fields for inner in _models_in(field.annotation)]
