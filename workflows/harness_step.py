@@ -1,16 +1,19 @@
 """HarnessStep: one step of a harness, usable alone. Order and time only."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
+from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.execution import ClaimExecutor
     from poimen.contracts.message import encode
-    from poimen.contracts.run_io import StartHarnessStep, StepResult
+    from poimen.contracts.problems import InvalidInput
+    from poimen.contracts.run_io import StartHarnessStep, StepResult, StepTokens
     from poimen.details import step_details
-    from poimen.entry import EMPTY
+    from poimen.entry import EMPTY, read_input
     from poimen.memory_link import MemoryLink
     from poimen.step_loop import run_step
     from poimen.temporal_memory import TemporalMemory
@@ -60,10 +63,23 @@ class HarnessStep:
         known = self._ports.progress if self._ports else None
         return [encode(record) for record in known.attempts] if known else []
 
+    @workflow.signal(description="Sent by the step's run: what a shared token budget leaves to this step in all.")
+    def tokens_left(self, raw: RawValue = EMPTY) -> None:
+        """Take the step's new token limit; an unreadable signal is ignored, it could only loop."""
+        try:
+            limit = read_input(raw, StepTokens, "tokens_left").message.tokens
+        except InvalidInput:
+            workflow.logger.warning("tokens_left ignored: unreadable")
+            return
+        if self._ports is not None:
+            self._ports.tokens_limit = limit
+
     async def _step(self, start: StartHarnessStep, memory: MemoryLink) -> StepResult:
         place = await _place(start)
         spec = step_spec(start, workflow.info(), workflow.now())
         self._ports = WorkflowStepPorts(start.step, place, step_deadline(spec, workflow.now()))
+        if start.reports_tokens:
+            self._ports.on_tokens = _reporter(start.step.id)
         return await run_step(spec, self._ports, memory)
 
 
@@ -76,3 +92,18 @@ async def _place(start: StartHarnessStep) -> WorkPlace:
     if isinstance(claimed, CallFailure):
         return WorkPlace(run, info.task_queue, start.workspace, unavailable=claimed.error)
     return WorkPlace(run, claimed.queue, start.workspace)
+
+
+def _reporter(step: str) -> Callable[[int], Awaitable[None]]:
+    async def report(tokens: int) -> None:
+        parent = workflow.info().parent
+        if parent is None:
+            return
+        run = workflow.get_external_workflow_handle(parent.workflow_id, run_id=parent.run_id)
+        try:
+            await run.signal("step_spent", encode(StepTokens(step=step, tokens=tokens)))
+        except FailureError:
+            # A run that is gone shares no budget any more.
+            workflow.logger.info("the run no longer takes token reports")
+
+    return report

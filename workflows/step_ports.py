@@ -1,9 +1,12 @@
 """A step's effects inside a workflow: activities, timers, and the page people watch."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from poimen.contracts.definition import Step
 from poimen.details import step_details
+from poimen.step_rules import StepPolicy
 from poimen.step_state import AttemptReport, AttemptWork, Progress
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
@@ -29,15 +32,30 @@ class WorkflowStepPorts:
     def __init__(self, step: Step, place: WorkPlace, deadline: datetime | None) -> None:
         self.step, self.place, self.deadline = step, place, deadline
         self.progress: Progress | None = None
+        # What a shared token budget leaves to this step in all, once the run has said so.
+        self.tokens_limit: int | None = None
+        self.tokens_used = 0
+        self.on_tokens: Callable[[int], Awaitable[None]] | None = None
         self._shown: dict[str, str | int] = {}
 
     def now(self) -> datetime:
         """Return workflow time."""
         return workflow.now()
 
+    def bounds(self, policy: StepPolicy) -> StepPolicy:
+        """Return the bounds with what other steps have left of the run's tokens."""
+        limit, own = self.tokens_limit, policy.tokens_budget
+        if limit is None or (own is not None and own <= limit):
+            return policy
+        return replace(policy, tokens_budget=limit, tokens_owner="run")
+
     async def attempt(self, work: AttemptWork) -> AttemptReport:
         """Run, verify and judge once."""
-        return await attempt(self.step, work, self.place)
+        report = await attempt(self.step, work, self.place)
+        self.tokens_used += report.tokens
+        if report.tokens and self.on_tokens is not None:
+            await self.on_tokens(self.tokens_used)
+        return report
 
     async def repair(self, repair_id: str, number: int) -> int | None:
         """Run the declared repair of that id."""

@@ -11,7 +11,7 @@ from poimen.contracts.vocabulary import StepEnd
 from poimen.memory_link import MemoryLink
 from poimen.render import render
 from poimen.step_messages import ask_for_context, document_end, tell_failure, tell_success
-from poimen.step_rules import Move, budget_end, next_move
+from poimen.step_rules import Move, StepPolicy, budget_end, next_move
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
 
 
@@ -20,6 +20,9 @@ class StepPorts(Protocol):
 
     def now(self) -> datetime:
         """Return the present instant."""
+
+    def bounds(self, policy: StepPolicy) -> StepPolicy:
+        """Return the step's bounds as they are now; a budget shared with others may have shrunk."""
 
     def attempt(self, work: AttemptWork) -> Awaitable[AttemptReport]:
         """Make one attempt, verification and judgement included."""
@@ -39,7 +42,7 @@ async def run_step(spec: StepSpec, ports: StepPorts, memory: MemoryLink) -> Step
 
     Cancellation is documented as well, and raised again.
     """
-    step = _StepLoop(StepState(spec, ports.now()), ports, memory)
+    step = _StepLoop(StepState(spec, ports.now(), spec.policy), ports, memory)
     try:
         move = await step.run()
     except asyncio.CancelledError:
@@ -55,7 +58,8 @@ class _StepLoop:
 
     async def run(self) -> Move:
         while True:
-            exhausted = budget_end(self.state.spec.policy, self.state.spent_at(self.ports.now()))
+            self.state.policy = self.ports.bounds(self.state.spec.policy)
+            exhausted = budget_end(self.state.policy, self.state.spent_at(self.ports.now()))
             if exhausted is not None:
                 return exhausted
             await self._recall()
@@ -132,7 +136,8 @@ class _StepLoop:
             state.analysis = await self.memory.analyze(call, f"analyse · attempt {call.attempt}")
         advice = state.analysis.advice if state.analysis else None
         heard = advice if self.mode == "on" else None
-        move = next_move(state.spec.policy, state.spent_at(self.ports.now()), report.final, heard)
+        state.policy = self.ports.bounds(state.spec.policy)
+        move = next_move(state.policy, state.spent_at(self.ports.now()), report.final, heard)
         state.record(report, advice, move)
         state.first_failed_at.setdefault(state.analysis.signature if state.analysis else None, failed_at)
         return move

@@ -22,7 +22,7 @@ def ask_for_context(state: StepState, now: datetime) -> GetContext:
 
 def tell_failure(state: StepState, report: AttemptReport, now: datetime) -> AnalyzeError:
     """Report the failed attempt and ask what ended it before."""
-    policy = state.spec.policy
+    policy = state.policy
     return AnalyzeError(
         **_identity(state, state.spent.attempts, "analyze"),
         error=report.error,

@@ -95,6 +95,8 @@ class StepState:
 
     spec: StepSpec
     started_at: datetime
+    # The bounds as they are now: a shared budget may shrink while the step runs.
+    policy: StepPolicy
     attempts: list[AttemptRecord] = field(default_factory=list)
     spent: Spent = field(default_factory=Spent)
     applied: AppliedAction = field(default_factory=AppliedAction)
@@ -135,7 +137,7 @@ class StepState:
 
     def left(self, now: datetime) -> BudgetLeft:
         """Return what the next attempts may spend: the tighter of the step's limits and its budgets."""
-        policy = self.spec.policy
+        policy = self.policy
         bounds = [bound for bound in (policy.attempts, policy.attempts_budget) if bound is not None]
         tokens, seconds = policy.tokens_budget, policy.seconds_budget
         return BudgetLeft(

@@ -96,6 +96,23 @@ class StartHarnessStep(Message):
     deadline_at: datetime | None = None
     silent_until: datetime | None = None
     least_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0
+    # Whether the run must hear of tokens after every attempt, because other steps share its budget.
+    reports_tokens: bool = False
+
+
+class StepTokens(Message):
+    """Tokens a running step has used so far; and, the other way, what it may use in all."""
+
+    step: Name
+    tokens: Count
+
+
+class ExtendBudget(Message):
+    """What an operator adds to a running run's budget."""
+
+    attempts: Count = 0
+    tokens: Count = 0
+    seconds: Seconds = 0.0
 
 
 class StepResult(Message):

@@ -1,0 +1,81 @@
+"""Steps of a run as child workflows: started under a readable id, read back whatever their end."""
+
+from datetime import timedelta
+
+from poimen.contracts.message import decode, encode
+from poimen.contracts.run_io import StartHarnessStep, StepResult
+from poimen.contracts.vocabulary import StepEnd
+from temporalio import workflow
+from temporalio.common import TypedSearchAttributes
+from temporalio.exceptions import (
+    ChildWorkflowError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
+from temporalio.workflow import ChildWorkflowHandle
+
+from workflows.messages import detail_of
+from workflows.step_ports import scope_attributes
+
+# After a reset the step of the former run may still be ending under the same id.
+_STARTS = 30
+_BETWEEN_STARTS = timedelta(seconds=1)
+
+
+def child_id(step: str, visit: int) -> str:
+    """Name a step's workflow after its run: RUN/STEP, and RUN/STEP/VISIT when it is visited again."""
+    base = f"{workflow.info().workflow_id}/{step}"
+    return base if visit == 1 else f"{base}/{visit}"
+
+
+async def run_child(message: StartHarnessStep, handles: dict[str, ChildWorkflowHandle[object, object]]) -> StepResult:
+    """Run a step to its end; one that was cancelled, terminated or never started gets a result as well.
+
+    While it runs its handle is in ``handles`` under the step's id.
+    """
+    try:
+        handle = await _start(message)
+    except WorkflowAlreadyStartedError:
+        return _ended(message, "interrupted", "another workflow is running under the step's id")
+    handles[message.step.id] = handle
+    try:
+        answer = await handle
+    except ChildWorkflowError as error:
+        known = detail_of(error.cause, "StepFailed")
+        return decode(StepResult, known, "HarnessStep").message if known else _without_result(error, message)
+    finally:
+        handles.pop(message.step.id, None)
+    return decode(StepResult, answer if isinstance(answer, dict) else b"", "HarnessStep").message
+
+
+async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, object]:
+    for start in range(1, _STARTS + 1):
+        try:
+            return await workflow.start_child_workflow(
+                "HarnessStep",
+                encode(message),
+                id=child_id(message.step.id, message.visit),
+                # A run that is terminated still lets its steps stop their commands and document their end.
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+                static_summary=f"{message.step.id} · {message.step.tool}"[:200],
+                search_attributes=TypedSearchAttributes(scope_attributes(message.scope, message.tenant)),
+            )
+        except WorkflowAlreadyStartedError:
+            if start == _STARTS:
+                raise
+            await workflow.sleep(_BETWEEN_STARTS, summary="the former run of this step is ending")
+    raise AssertionError  # because the loop returns or raises
+
+
+def _without_result(error: ChildWorkflowError, message: StartHarnessStep) -> StepResult:
+    if is_cancelled_exception(error):
+        return _ended(message, "cancelled", "the step was cancelled")
+    if isinstance(error.cause, TerminatedError):
+        return _ended(message, "interrupted", "the step's workflow was terminated")
+    return _ended(message, "interrupted", f"the step's workflow ended without a result: {error.cause}")
+
+
+def _ended(message: StartHarnessStep, end: StepEnd, reason: str) -> StepResult:
+    return StepResult(step=message.step.id, visit=message.visit, end=end, reason=reason)
