@@ -211,8 +211,10 @@ def test_what_is_wrong_is_told_with_its_line(load: Any, last: str, sentence: str
         ),
         ('{"name": "a",\n"name": "b"}', "release.json", "release.json: name is given twice."),
         (
-            '{"name": "x", "scope": "s", "phases": [\n\t{"id": "T0", "steps": ['
-            '\n\t\t{"id": "a",\n\t\t "run": {"comand": ["x"]}}]}]}',
+            (
+                '{"name": "x", "scope": "s", "phases": [\n\t{"id": "T0", "steps": ['
+                '\n\t\t{"id": "a",\n\t\t "run": {"comand": ["x"]}}]}]}'
+            ),
             "release.json",
             'release.json line 4: phases[0].steps[0].run has no field "comand"; did you mean "command"?',
         ),

@@ -98,6 +98,7 @@ def test_a_bad_field_is_named_with_its_limit_and_never_its_value(fields: dict[st
         (b"\xff", "GetContext: the input is not UTF-8 text (byte 1)."),
         ("[" * 101, "GetContext: the input is nested deeper than 100 levels."),
         ('{"scope": "a", "x": ' + "[" * 1_000_000, "GetContext: the input is nested deeper than 100 levels."),
+        ('{"scope": "a", "parts": [' + "1," * 100_000 + "1]}", "The input has more than 100,000 values."),
         ('{"scope": NaN}', "scope is not a finite number."),
         ('{"scope": "a", "score": 1e999}', "score is not a finite number."),
         ('{"scope": "a", "scope": "b"}', "scope is given twice."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -162,15 +163,20 @@ def _cycle_faults(phase: Phase, number: int) -> Iterator[Fault]:
 
 
 def _cycle(phase: Phase) -> list[str]:
-    left = {step.id: step.needs for step in phase.steps}
-    while True:
-        ready = [step_id for step_id, needs in left.items() if not any(need in left for need in needs)]
-        if not ready:
-            break
+    needs = {step.id: step.needs for step in phase.steps}
+    order = TopologicalSorter(needs)
+    try:
+        order.prepare()
+    except CycleError:
+        return _first_cycle(needs)
+    return []
+
+
+def _first_cycle(needs: Mapping[str, Sequence[str]]) -> list[str]:
+    left = dict(needs)
+    while ready := [step_id for step_id, ahead in left.items() if not any(need in left for need in ahead)]:
         for step_id in ready:
             del left[step_id]
-    if not left:
-        return []
     path = [next(iter(left))]  # every step left needs another one left, so the walk must meet itself
     while path[-1] not in path[:-1]:
         path.append(next(need for need in left[path[-1]] if need in left))
@@ -179,39 +185,44 @@ def _cycle(phase: Phase) -> list[str]:
 
 def _way_back_faults(phase: Phase, number: int, phase_of: Mapping[str, int]) -> Iterator[Fault]:
     earlier = {step_id for step_id, place in phase_of.items() if place < number}
-    behind = _transitive_needs(phase)
+    needs = {step.id: step.needs for step in phase.steps}
+    before: set[str] = set()
     for place, step in enumerate(phase.steps):
-        before = {other.id for other in phase.steps[:place] if step.id not in behind[other.id]}
-        allowed = earlier | behind[step.id] | before
         where: Place = ("phases", number, "steps", place, "on_failure", "go_to")
-        yield from _way_back_fault(step, _named("Step", step.id), where, allowed - {step.id})
-    if phase.gate is not None:
-        allowed = earlier | {step.id for step in phase.steps}
+        target = _target(step)
+        if target is not None and not _runs_before(target, step.id, needs, earlier | before):
+            yield _no_way_back(_named("Step", step.id), target, where, earlier | before)
+        before.add(step.id)
+    target = _target(phase.gate) if phase.gate is not None else None
+    if target is not None and target not in earlier | before:
         name = f"The gate of {_named('phase', phase.id)}"
-        yield from _way_back_fault(phase.gate, name, ("phases", number, "gate", "on_failure", "go_to"), allowed)
+        yield _no_way_back(name, target, ("phases", number, "gate", "on_failure", "go_to"), earlier | before)
 
 
-def _way_back_fault(part: Step | Gate, name: str, where: Place, allowed: set[str]) -> Iterator[Fault]:
-    if isinstance(part.on_failure, str) or part.on_failure.go_to in allowed:
-        return
-    target = part.on_failure.go_to
+def _target(part: Step | Gate) -> str | None:
+    return None if isinstance(part.on_failure, str) else part.on_failure.go_to
+
+
+def _runs_before(target: str, step_id: str, needs: Mapping[str, Sequence[str]], listed: set[str]) -> bool:
+    if target in _reached(step_id, needs):
+        return target != step_id
+    return target in listed and step_id not in _reached(target, needs)
+
+
+def _no_way_back(name: str, target: str, where: Place, known: set[str]) -> Fault:
     shown = f'"{target}"' if safe_name(target) else "a step"
-    yield Fault(where, f"{name} goes back to {shown}, which is no earlier step{hint(target, sorted(allowed))}")
+    return Fault(where, f"{name} goes back to {shown}, which is no earlier step{hint(target, known - {target})}")
 
 
-def _transitive_needs(phase: Phase) -> dict[str, set[str]]:
-    direct = {step.id: step.needs for step in phase.steps}
-    reached: dict[str, set[str]] = {}
-    for step_id, needs in direct.items():
-        found: set[str] = set()
-        ahead = list(needs)
-        while ahead:
-            need = ahead.pop()
-            if need not in found:
-                found.add(need)
-                ahead.extend(direct.get(need, ()))
-        reached[step_id] = found
-    return reached
+def _reached(step_id: str, needs: Mapping[str, Sequence[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = list(needs.get(step_id, ()))
+    while ahead:
+        need = ahead.pop()
+        if need not in found:
+            found.add(need)
+            ahead.extend(needs.get(need, ()))
+    return found
 
 
 def _repeats(names: Sequence[str]) -> list[int]:

@@ -11,6 +11,7 @@ from poimen.contracts.problems import InvalidInput, Place, Problem, kind_of, pat
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
+MAX_VALUES = 100_000
 _INT64 = range(-(2**63), 2**63)
 
 # A string that is never closed runs to the end, so a hostile text is still read once.
@@ -29,6 +30,7 @@ class Reading:
     value: Any = None
     mended: list[Place] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    values: int = 0
 
 
 def read_object(data: bytes | str | Mapping[str, Any], label: str, wanted: str) -> Reading:
@@ -105,6 +107,9 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
 
 
 def _clean(value: Any, place: Place, reading: Reading) -> Any:
+    reading.values += 1
+    if reading.values > MAX_VALUES:
+        raise InvalidInput(Problem("", f"The input has more than {MAX_VALUES:,} values."))
     if len(place) > MAX_DEPTH:
         raise InvalidInput(Problem("", f"The input is nested deeper than {MAX_DEPTH} levels."))
     if isinstance(value, dict):
