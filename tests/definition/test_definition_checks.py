@@ -111,6 +111,7 @@ RUN = "phases[0].steps[0].run"
         (definition(environment={"py": {"fil": "x"}}), 'environment.py has no field "fil"; did you mean "file"?'),
         (definition(phase()), "phases[0].steps is empty; give at least 1 item."),
         (definition() | {"phases": []}, "phases is empty; give at least 1 item."),
+        (definition() | {"scope": "@library"}, 'scope is "@library", which is reserved; choose another.'),
         (definition() | {"scope": ""}, "scope is empty; give 1 to 256 characters."),
         (definition(phase(step("a/b"))), 'phases[0].steps[0].id contains "/" at character 2.'),
         (definition(phase(step(), step())), "Step fix is there twice; step ids are unique in a definition."),
@@ -188,6 +189,13 @@ def test_several_faults_are_told_at_once() -> None:
 
 def test_a_refused_item_does_not_make_its_list_too_short() -> None:
     assert refused(running(command=["x"], timeout="soon")).count(".run") == 1
+
+
+def test_a_misspelt_way_back_is_told_as_one() -> None:
+    assert refused(definition(phase(step(on_failure={"goto": "a", "at_most": 1})))) == (
+        "phases[0].steps[0].on_failure.go_to is missing. "
+        'phases[0].steps[0].on_failure has no field "goto"; did you mean "go_to"?'
+    )
 
 
 def test_a_value_is_never_part_of_the_sentence() -> None:

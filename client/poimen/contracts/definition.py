@@ -25,6 +25,8 @@ from poimen.contracts.durations import Duration, TimeLimit
 from poimen.contracts.message import FreeText, Many, Name, Number, Part, Scope, StepId
 from poimen.contracts.problems import faults_found, quoted, refusal
 
+LIBRARY = "@library"  # the scope that every scope of a tenant reads as well
+
 
 def _checked_argv(value: tuple[str, ...]) -> tuple[str, ...]:
     if predicate := argv_refusal(value):
@@ -267,11 +269,19 @@ def _checked_names(value: dict[str, EnvironmentSource]) -> dict[str, Environment
     return value
 
 
+def _checked_scope(value: str) -> str:
+    if value == LIBRARY:
+        raise refusal(f'is "{LIBRARY}", which is reserved; choose another')
+    return value
+
+
 class WorkflowDef(Part):
     """A whole harness: phases in order, each with its steps and a gate."""
 
     name: Name = Field(description="What the harness is called.")
-    scope: Scope = Field(description="Where memory is shared: an exact name of your own, 1 to 256 characters.")
+    scope: Annotated[Scope, AfterValidator(_checked_scope)] = Field(
+        description="Where memory is shared: an exact name of your own, 1 to 256 characters."
+    )
     budget: Budget = Field(Budget(), description="Bounds of a whole run.")
     retry: Retry = Field(Retry(), description="Attempts and delays of steps that have no retry of their own.")
     environment: Annotated[dict[Name, EnvironmentSource], AfterValidator(_checked_names)] = Field(

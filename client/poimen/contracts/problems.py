@@ -72,8 +72,8 @@ class InvalidInput(ValueError):
     """Input that is refused for good. `problems` has every place, `str()` the first few as sentences."""
 
     def __init__(self, *problems: Problem) -> None:
-        super().__init__(*problems)
         self.problems: tuple[Problem, ...] = problems[:_KEPT]
+        super().__init__(*self.problems)
 
     def __str__(self) -> str:
         sentences = [problem.reason for problem in self.problems[:_SHOWN]]
@@ -157,16 +157,12 @@ def path_text(place: Place) -> str:
 def places(error: ValidationError, data: object) -> Iterator[tuple[Place, ErrorDetails]]:
     """Yield each error with its place in `data`, without the names pydantic adds for union members."""
     seen: set[tuple[Place, str]] = set()
-    members: set[Place] = set()
     for detail in error.errors(include_url=False):
         place, member = _place_in(data, detail)
-        key = (place, "" if member else _subject(detail))
-        if key in seen or (member and place in members) or _is_consequence(detail):
-            continue
-        seen.add(key)
-        if member:
-            members.add(place)
-        yield place, detail
+        key = (place, "" if member else detail["type"])  # one finding stands for all members of a union
+        if key not in seen and not _is_consequence(detail):
+            seen.add(key)
+            yield place, detail
 
 
 def explain(error: ValidationError, model: type[BaseModel], data: object, label: str) -> InvalidInput:
@@ -200,10 +196,6 @@ def _holds(here: Any, part: PathPart) -> bool:
     if isinstance(here, Mapping):
         return part in here
     return isinstance(here, list | tuple) and isinstance(part, int) and part < len(here)
-
-
-def _subject(detail: ErrorDetails) -> str:
-    return f"{detail['type']}:{detail['loc']}"
 
 
 def _problems(place: Place, detail: ErrorDetails, model: type[BaseModel], label: str) -> list[Problem]:
