@@ -9,7 +9,6 @@ from memory.learning.candidates import (
     candidates,
     known_cure,
     least_recently_tried,
-    repair_candidate,
     wait_candidate,
 )
 from memory.learning.evidence import Evidence, Tally
@@ -27,7 +26,7 @@ ASKED_LEAST = 0.3
 
 @dataclass(frozen=True, slots=True)
 class RecoveryStep:
-    """One thing that may be done, with its evidence: L0 declared only, L1 seen in executions; `retry` once it is done."""
+    """One thing that may be done: L0 only declared, L1 seen in executions; `retry` once it is done."""
 
     action: Kind
     repair: str | None
@@ -72,9 +71,7 @@ def advise(evidence: Evidence, admissible: Admissible, tried: Tried, title: str 
 def _move(chosen: Candidate, because: str, choices: list[Candidate]) -> Advice:
     others = [choice for choice in choices if choice != chosen]
     confidence = round(chosen.tally.mean, 2)
-    return Advice(
-        chosen.kind, chosen.repair, chosen.delay_seconds, confidence, because, _steps([chosen, *others])
-    )
+    return Advice(chosen.kind, chosen.repair, chosen.delay_seconds, confidence, because, _steps([chosen, *others]))
 
 
 def _end(evidence: Evidence, choices: list[Candidate]) -> Advice:
@@ -123,9 +120,7 @@ def _asked_because(admissible: Admissible) -> str:
     return because
 
 
-def _uncovered(
-    evidence: Evidence, admissible: Admissible, tried: Tried, choices: list[Candidate]
-) -> Candidate | None:
+def _uncovered(evidence: Evidence, admissible: Admissible, tried: Tried, choices: list[Candidate]) -> Candidate | None:
     """Give the action that must still be tried before the failure may count as permanent, halfway there."""
     streak = evidence.streak
     if admissible.weak or 2 * streak.length < streak.needed:
@@ -133,27 +128,22 @@ def _uncovered(
     open_repairs = [c for c in choices if c.repair is not None and c.repair not in tried.repairs]
     lacking = lacking_repairs(evidence, admissible)
     wanted = [c for repair in lacking for c in open_repairs if c.repair == repair]
-    if wanted:
-        return least_recently_tried(wanted, evidence)
-    if lacks_wait(evidence, admissible):
-        return _cover_wait(evidence, admissible, tried)
-    return None
+    cover = _cover_wait(evidence, admissible, tried) if lacks_wait(evidence, admissible) else None
+    if not wanted:
+        return cover
+    repair = least_recently_tried(wanted, evidence)
+    return cover if cover is not None and cover.score > repair.score else repair
 
 
-def _probes(
-    choices: list[Candidate], evidence: Evidence, admissible: Admissible, tried: Tried
-) -> list[Candidate]:
-    cover = _cover_wait(evidence, admissible, tried)
-    plain = [choice for choice in choices if choice.repair is not None or choice.kind == "retry"]
-    untried = [repair_candidate(c.repair, c.tally) for c in choices if c.repair is not None]
-    return [*untried, *[c for c in plain if c.repair is None], *([cover] if cover else [])]
+def _probes(choices: list[Candidate], evidence: Evidence, admissible: Admissible, tried: Tried) -> list[Candidate]:
+    # The long wait stands for every shorter one: whatever a plain retry would end, it ends too.
+    repairs = [c for c in choices if c.repair is not None and c.repair not in tried.repairs]
+    return [*repairs, _cover_wait(evidence, admissible, tried)]
 
 
-def _cover_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate | None:
+def _cover_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate:
     elapsed = tried.since_first_failure_seconds
-    delay = max(
-        admissible.cover_seconds - elapsed, min(admissible.next_delay_seconds, admissible.cover_seconds)
-    )
+    delay = max(admissible.cover_seconds - elapsed, min(admissible.next_delay_seconds, admissible.cover_seconds))
     tally = evidence.delay(admissible.cover_seconds)
     own = delay == admissible.next_delay_seconds
     return wait_candidate(delay, elapsed + delay, tally, own)

@@ -1,9 +1,9 @@
 """Fold the attempts of one key (tenant, scope, step, signature) into evidence."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from math import ceil, log
 from typing import Final
 
@@ -31,6 +31,7 @@ DELAYS: Final = tuple(float(2**power) for power in range(13))
 PLAIN_WAIT_SECONDS: Final = 8.0
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
+DOUBT: Final = 0.7  # for each further failure in a row, on what an action's earlier successes count
 PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
 NEVER_HELPED: Final = 16
 SHORTEST_STREAK, LONGEST_STREAK, LONGEST_DOUBLED = 6, 30, 48
@@ -104,16 +105,14 @@ class Evidence:
         return self.delays[min(bisect_left(DELAYS, seconds), len(DELAYS) - 1)]
 
 
-def fold(
-    attempts: Iterable[Attempt], signature: str, environment: str, occurrence: str | None = None
-) -> Evidence:
+def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurrence: str | None = None) -> Evidence:
     """Turn the attempts of the occurrences that contain the signature into evidence.
 
     `occurrence` is the one at hand, if any. Neither the order of the records nor repeated ones matter.
     """
     occurrences = occurrences_of(attempts, signature)
     trials = [t for at, one in enumerate(occurrences) for t in trials_of(one, signature, at)]
-    weights = _weights(trials, len(occurrences), environment)
+    weights = _weights(trials, occurrences, occurrence, environment)
     waits = [(t, w) for t, w in zip(trials, weights, strict=True) if t.applied.repair is None]
     earlier = [one for one in occurrences if one.id != occurrence]
     return Evidence(
@@ -131,23 +130,33 @@ def fold(
     )
 
 
-def _weights(trials: Sequence[Trial], occurrences: int, environment: str) -> list[float]:
-    ages = [AGE_DECAY**age for age in range(occurrences)]
-    return [
-        ages[occurrences - 1 - t.position] * (1.0 if t.environment == environment else OTHER_ENVIRONMENT)
-        for t in trials
-    ]
+def _weights(
+    trials: Sequence[Trial], occurrences: Sequence[Occurrence], at_hand: str | None, environment: str
+) -> list[float]:
+    # The occurrence at hand has told nothing yet that would make the earlier ones older.
+    ages: list[float] = []
+    weight = 1.0
+    for one in reversed(occurrences):
+        ages.append(weight if one.id != at_hand else 1.0)
+        weight *= AGE_DECAY if one.id != at_hand else 1.0
+    ages.reverse()
+    return [ages[t.position] * (1.0 if t.environment == environment else OTHER_ENVIRONMENT) for t in trials]
 
 
 def _tally(weighted: Iterable[tuple[Trial, float]]) -> Tally:
     worked = tried = 0
     successes = failures = 0.0
+    in_a_row = 0
     for trial, weight in weighted:
         tried += 1
         if trial.worked:
             worked += 1
+            in_a_row = 0
             successes += weight
         else:
+            in_a_row += 1
+            if in_a_row > 1:
+                successes *= DOUBT
             failures += weight
     return Tally(worked, tried, successes, failures)
 
@@ -162,28 +171,12 @@ def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> dict[s
 
 def _delay_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> tuple[Tally, ...]:
     """Credit a success to every delay at least as long, debit a failure from every delay at most as long."""
-    size = len(DELAYS)
-    worked, failed = [0] * (size + 1), [0] * (size + 1)
-    successes, failures = [0.0] * (size + 1), [0.0] * (size + 1)
-    for trial, weight in zip(trials, weights, strict=True):
-        if trial.applied.repair is not None:
-            continue
-        if trial.worked:
-            at = bisect_left(DELAYS, trial.elapsed_seconds)
-            worked[at] += 1
-            successes[at] += weight
-        else:
-            at = size - bisect_right(DELAYS, trial.elapsed_seconds)
-            failed[at] += 1
-            failures[at] += weight
-    lost = list(accumulate(failed))[size - 1 :: -1]
-    lost_weight = list(accumulate(failures))[size - 1 :: -1]
-    return tuple(
-        Tally(won, won + lost[at], gained, lost_weight[at])
-        for at, (won, gained) in enumerate(
-            zip(accumulate(worked[:size]), accumulate(successes[:size]), strict=True)
-        )
-    )
+    waits = [(t, w) for t, w in zip(trials, weights, strict=True) if t.applied.repair is None]
+    tallies: list[Tally] = []
+    for delay in DELAYS:
+        told = [(t, w) for t, w in waits if (t.elapsed_seconds <= delay if t.worked else t.elapsed_seconds >= delay)]
+        tallies.append(_tally(told))
+    return tuple(tallies)
 
 
 def _streak(trials: Sequence[Trial]) -> Streak:

@@ -100,9 +100,7 @@ def trials_of(occurrence: Occurrence, signature: str, position: int) -> list[Tri
         if worked is not None:
             elapsed = _elapsed(attempt, first_failure)
             first_repair = repairing and not repaired
-            trials.append(
-                Trial(position, attempt.run, attempt.environment, applied, elapsed, worked, first_repair)
-            )
+            trials.append(Trial(position, attempt.run, attempt.environment, applied, elapsed, worked, first_repair))
         repaired = repaired or repairing
         if first_failure is None and _failed_with(attempt, signature):
             first_failure = attempt

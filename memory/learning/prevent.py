@@ -54,9 +54,7 @@ def prevent(
 
 
 def _in_order(outcomes: Iterable[StepOutcome]) -> list[StepOutcome]:
-    ordered = sorted(
-        outcomes, key=lambda one: (one.recorded_order, one.run, one.branch, one.visit, repr(one))
-    )
+    ordered = sorted(outcomes, key=lambda one: (one.recorded_order, one.run, one.branch, one.visit, repr(one)))
     first: dict[tuple[str, str, int], StepOutcome] = {}
     for one in ordered:
         first.setdefault((one.run, one.branch, one.visit), one)

@@ -9,7 +9,7 @@ from memory.learning.pairing import Trial, Tried
 FAIR_FAILURES: Final = 3
 FIRST_FAILURES: Final = 2
 SETTLED_ENVIRONMENTS: Final = 4
-PROBE_EVERY: Final = 4
+PROBE_EVERY: Final = 3
 PROBE_RETRIES: Final = 2
 LONGEST_COVER_SECONDS: Final = 256.0
 """A longer wait is never tried on purpose, only repeated when it was seen to help."""
@@ -66,7 +66,9 @@ def lacks_wait(evidence: Evidence, admissible: Admissible) -> bool:
 
 
 def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
-    if evidence.streak.environments >= SETTLED_ENVIRONMENTS:
+    streak = evidence.streak
+    # A fingerprint that changes in most runs tells nothing apart, and would make every verdict new.
+    if streak.environments >= SETTLED_ENVIRONMENTS and 2 * streak.environments > streak.runs:
         return True
     return any(trial.environment == evidence.environment for trial in trials)
 

@@ -25,9 +25,7 @@ def reason_to_act(evidence: Evidence, chosen: Candidate, title: str) -> str:
         return f"{_known(evidence, title)}; {name} worked {tally.worked} of {tally.tried}"
     if not evidence.trials:
         first = evidence.occurrences <= 1
-        return (
-            "not yet known: first time here" if first else f"{_known(evidence, title)}; nothing was tried yet"
-        )
+        return "not yet known: first time here" if first else f"{_known(evidence, title)}; nothing was tried yet"
     tested = "is untried" if tally.tried == 0 else f"has failed {counted(tally.tried, 'time')}"
     helped = "" if evidence.streak.helped else "; nothing has helped yet"
     return f"{_known(evidence, title)}{helped}; {name} {tested}"
