@@ -24,7 +24,7 @@ from executors.attempt_folder import clear_abandoned
 from executors.command import run_command
 from executors.environment import gather_environment
 from executors.model import run_model
-from executors.refusal import NotAllowedError
+from executors.refusal import NotAllowed
 from executors.settings import ExecutorSettings
 from executors.workspace import find_workspace
 
@@ -54,7 +54,7 @@ class ExecutorActivities:
         request, warnings = decoded.message, list(decoded.warnings)
         try:
             workspace = find_workspace(request.workspace, self._settings)
-        except NotAllowedError as error:
+        except NotAllowed as error:
             workspace = None
             warnings.append(str(error))
         values, unknown = await gather_environment(request.environment, workspace, self._settings, activity.heartbeat)

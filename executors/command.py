@@ -15,7 +15,7 @@ from executors.attempt_folder import AttemptFolder, attempt_folder
 from executors.blobs import BlobStore, BlobWriter
 from executors.excerpts import BothEnds
 from executors.process import Ended, Launch, Stop, attend, in_thread, run
-from executors.refusal import NotAllowedError
+from executors.refusal import NotAllowed
 from executors.reports import read_checkpoint, read_report
 from executors.secret_values import Mask, resolve
 from executors.settings import ExecutorSettings
@@ -40,13 +40,13 @@ async def run_command(
 def _run(request: RunCommand, settings: ExecutorSettings, stop: Stop) -> CommandResult:
     try:
         if not settings.command_enabled:
-            raise NotAllowedError("the command executor is switched off here")
+            raise NotAllowed("the command executor is switched off here")
         cwd = find_cwd(find_workspace(request.workspace, settings), request.cwd)
         env, secret = resolve(request.env, settings)
         with attempt_folder(settings.state_dir) as folder:
             attempt = _Attempt(request, settings, folder, Mask(secret))
             return attempt.run(cwd, dict(settings.base_environment) | env, stop)
-    except NotAllowedError as error:
+    except NotAllowed as error:
         return CommandResult(end="not_allowed", detail=str(error))
 
 
@@ -71,7 +71,7 @@ class _Attempt:
             try:
                 ended = run(launch, lambda data: take(self.mask.feed(data)), stop)
             except ValueError as error:
-                raise NotAllowedError(str(error)) from None
+                raise NotAllowed(str(error)) from None
         take(self.mask.finish())
         return self._result(launch, ended, ends, writer)
 

@@ -10,7 +10,7 @@ from poimen.contracts.execution import EnvironmentProbe
 
 from executors.excerpts import BothEnds
 from executors.process import Ended, Launch, Stop, attend, in_thread, new_mark, run
-from executors.refusal import NotAllowedError
+from executors.refusal import NotAllowed
 from executors.secret_values import variable
 from executors.settings import ExecutorSettings
 from executors.workspace import find_inside
@@ -21,7 +21,7 @@ _HASH_DIGITS = 12
 _AT_ONCE = 4
 
 
-class _UnknownError(Exception):
+class _Unknown(Exception):
     """Why a probe has no value, as a few words."""
 
 
@@ -59,32 +59,32 @@ def _value(probe: EnvironmentProbe, workspace: Path | None, settings: ExecutorSe
         if probe.variable is not None:
             return variable(probe.variable, settings)[:_LONGEST]
         if workspace is None:
-            raise _UnknownError("the workspace is not allowed here")
+            raise _Unknown("the workspace is not allowed here")
         if probe.file is not None:
             return _file_hash(find_inside(workspace, probe.file, "the file"))
         if probe.command:
             return _first_line(probe.command, workspace, settings, stop)
-        raise _UnknownError("the probe names no command, file or variable")
-    except (_UnknownError, NotAllowedError) as error:
+        raise _Unknown("the probe names no command, file or variable")
+    except (_Unknown, NotAllowed) as error:
         return f"unknown: {error}"
 
 
 def _file_hash(path: Path) -> str:
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise _UnknownError("not a regular file")
+            raise _Unknown("not a regular file")
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
-        raise _UnknownError("no such file") from None
+        raise _Unknown("no such file") from None
     except OSError:
-        raise _UnknownError("the file cannot be read") from None
+        raise _Unknown("the file cannot be read") from None
     return f"sha256:{digest[:_HASH_DIGITS]}"
 
 
 def _first_line(argv: tuple[str, ...], cwd: Path, settings: ExecutorSettings, stop: Stop) -> str:
     if not settings.command_enabled:
-        raise _UnknownError("the command executor is switched off here")
+        raise _Unknown("the command executor is switched off here")
     ends = BothEnds()
     launch = Launch(
         argv=argv,
@@ -97,9 +97,9 @@ def _first_line(argv: tuple[str, ...], cwd: Path, settings: ExecutorSettings, st
     try:
         ended = run(launch, ends.feed, stop)
     except (OSError, ValueError):
-        raise _UnknownError("the command could not be started") from None
+        raise _Unknown("the command could not be started") from None
     if ended.end != "exited" or ended.value != 0:
-        raise _UnknownError(_reason(ended))
+        raise _Unknown(_reason(ended))
     lines = (line.strip() for line in ends.excerpt().head.splitlines())
     return next((line for line in lines if line), "")[:_LONGEST]
 

@@ -19,16 +19,17 @@ _NULS = re.compile("\0+")
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Both ends of an output as text; `tail` is empty when `head` holds all of it."""
+    """Both ends of an output as text; `complete` when nothing lies between them."""
 
     head: str
     tail: str
     binary: bool
+    complete: bool
 
     def text(self, size: int) -> str:
         """Return both ends as one text that says what was left out of `size` bytes."""
-        if not self.tail:
-            return self.head
+        if self.complete:
+            return self.head + self.tail
         return f"{self.head}\n[… the middle of {size:,} bytes left out …]\n{self.tail}"
 
 
@@ -56,7 +57,8 @@ class BothEnds:
         readable = [_readable(text) for text in texts]
         head = cut_head(readable[0], HEAD_BYTES)
         rest = readable[0][len(head) :] if whole else readable[1]
-        return Excerpt(head, cut_tail(rest, TAIL_BYTES), binary)
+        tail = cut_tail(rest, TAIL_BYTES)
+        return Excerpt(head, tail, binary, complete=whole and tail == rest)
 
 
 def encoded_size(text: str) -> int:

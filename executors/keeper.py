@@ -33,7 +33,6 @@ def main() -> None:
     if child is None:
         return
     _let_go_of_streams()
-    _tell(status, f"started {child}")
     code = _watch(child, control, wake, grace, mark)
     if code is None:
         _sweep(child, mark, adopting, polite=False)
@@ -81,7 +80,7 @@ def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], status: int) 
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(argv, cwd, env, writer)
+        _become(argv, cwd, env, writer, status)
     os.close(writer)
     # Empty when exec closed the pipe: the command runs.
     failure = os.read(reader, 64)
@@ -93,7 +92,7 @@ def _spawn(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], status: int) 
     return None
 
 
-def _become(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], failed: int) -> None:
+def _become(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], failed: int, status: int) -> None:
     stage = "cwd"
     try:
         # A group of its own: a command that signals its group must not end the keeper.
@@ -103,6 +102,8 @@ def _become(argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], failed: int)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         os.chdir(cwd)
         stage = "exec"
+        # From here, not from the keeper: the command may stop or kill that before it comes to tell.
+        _tell(status, f"started {os.getpid()}")
         os.execvpe(argv[0], argv, env)  # noqa: S606  because starting what the caller named is the purpose
     except OSError as error:
         os.write(failed, f"{error.errno} {stage}".encode())

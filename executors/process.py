@@ -9,6 +9,7 @@ import errno
 import os
 import secrets
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -191,7 +192,12 @@ class _Kept:
         self._drain(sink)
         if self._ended is None and self._child is None:
             raise ChildProcessError(errno.ECHILD, "the command's keeper did not start")
-        return self._ended or Ended("signaled", 9, self._seconds(), keeper_lost=True)
+        return self._ended or self._lost(watch.reason)
+
+    def _lost(self, reason: ProcessEnd | None) -> Ended:
+        if reason is not None:
+            return Ended(reason, None, self._seconds(), keeper_lost=True)
+        return Ended("signaled", signal.SIGKILL, self._seconds(), keeper_lost=True)
 
     def close(self) -> None:
         self._close_own()

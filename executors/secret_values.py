@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from executors.refusal import NotAllowedError
+from executors.refusal import NotAllowed
 from executors.settings import ExecutorSettings
 
 MASKED = "[masked]"
@@ -15,7 +15,7 @@ _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 def resolve(env: Mapping[str, str], settings: ExecutorSettings) -> tuple[dict[str, str], frozenset[str]]:
     """Return the step's variables with their values, and the values that came from the executor.
 
-    Raises NotAllowedError for a name that is not on the allow-list or has no value.
+    Raises NotAllowed for a name that is not on the allow-list or has no value.
     """
     resolved: dict[str, str] = {}
     secret: set[str] = set()
@@ -29,12 +29,12 @@ def resolve(env: Mapping[str, str], settings: ExecutorSettings) -> tuple[dict[st
 
 
 def variable(name: str, settings: ExecutorSettings) -> str:
-    """Return the value of an allowed variable, or raise NotAllowedError."""
+    """Return the value of an allowed variable, or raise NotAllowed."""
     shown = name if _SAFE_NAME.fullmatch(name) else "of that name"
     if name not in settings.allowed_variables:
-        raise NotAllowedError(f"the variable {shown} is not on the executor's allow-list")
+        raise NotAllowed(f"the variable {shown} is not on the executor's allow-list")
     if name not in settings.variables:
-        raise NotAllowedError(f"the variable {shown} is allowed but has no value on the executor")
+        raise NotAllowed(f"the variable {shown} is allowed but has no value on the executor")
     return settings.variables[name]
 
 

@@ -53,6 +53,11 @@ def _wait(condition: Callable[[], bool], seconds: float = 10) -> bool:
 
 
 @pytest.fixture
+def is_running() -> Callable[[int], bool]:
+    return _is_running
+
+
+@pytest.fixture
 def is_gone() -> Callable[[int], bool]:
     """Tell whether a process is gone or goes within seconds."""
     return lambda pid: _wait(lambda: not _is_running(pid))

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from executors.command import run_command
-from executors.refusal import NotAllowedError
+from executors.refusal import NotAllowed
 from executors.workspace import find_cwd, find_inside, find_workspace
 
 
@@ -38,13 +38,13 @@ def test_a_symlink_that_stays_inside_is_followed(workspace):
 def test_a_loop_of_symlinks_is_refused(workspace):
     (workspace / "one").symlink_to("two")
     (workspace / "two").symlink_to("one")
-    with pytest.raises(NotAllowedError):
+    with pytest.raises(NotAllowed):
         find_cwd(workspace.resolve(), "one")
 
 
 def test_a_folder_whose_name_begins_like_the_workspace_is_outside(workspace):
     workspace.with_name("workspace-2").mkdir()
-    with pytest.raises(NotAllowedError, match="outside"):
+    with pytest.raises(NotAllowed, match="outside"):
         find_inside(workspace.resolve(), "../workspace-2", "the file")
 
 
@@ -62,10 +62,10 @@ def test_a_workspace_is_found_below_any_root(settings, tmp_path):
 
 @pytest.mark.parametrize("asked", ["/", "..", "gone", "a\0b"])
 def test_a_workspace_outside_the_roots_or_missing_is_refused(settings, asked):
-    with pytest.raises(NotAllowedError, match="workspace"):
+    with pytest.raises(NotAllowed, match="workspace"):
         find_workspace(asked, settings)
 
 
 def test_without_roots_nothing_runs(settings):
-    with pytest.raises(NotAllowedError, match="no workspace roots"):
+    with pytest.raises(NotAllowed, match="no workspace roots"):
         find_workspace(None, replace(settings, workspace_roots=()))
