@@ -9,7 +9,7 @@ from memory.signatures.clean import Line
 from memory.signatures.finding import Finding, Rank
 
 _FIELD = re.compile(
-    r"""["']?\b(?P<name>status_?code|statusCode|status|httpStatus|error_code|errorCode|errcode|code|type|__type|error_type"""
+    r"""(?<![@\w-])["']?(?P<name>status_?code|statusCode|status|httpStatus|error_code|errorCode|errcode|code|type|__type|error_type"""
     r"""|errorType|reason|error|message|Message|msg|error_description|detail|errorMessage|title|Code)["']?\s{0,4}[:=]\s{0,4}"""
     r"""(?:"(?P<double>(?:[^"\\\n]|\\.){0,1500})"|'(?P<single>(?:[^'\\\n]|\\.|'(?=\w)){0,1500})'|(?P<bare>-?\d{1,9}\b))"""
 )
@@ -36,6 +36,8 @@ def fields(text: str) -> dict[str, str]:
         value = match["double"] or match["single"] or match["bare"]
         if value is None or not value.strip() or (kind == "type" and value in _EMPTY_TYPES):
             continue
+        if kind == "status" and not value.isdigit():
+            kind = "type"
         if kind == "code" and value.isdigit() and 400 <= int(value) <= 599:
             kind = "status"
         found.setdefault(kind, value.strip())

@@ -11,9 +11,9 @@ from memory.signatures.finding import Finding, Rank
 # file.c:3:5: …   file.ts(3,5): …   file.ts:3:5 - …   File.java:[3,5] …   file.py:3: …
 _PLACED = re.compile(
     r"(?:(?:\[ERROR\]|e:|ERROR:?|error:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
-    r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|Dockerfile|Makefile|BUILD)"
-    r"(?::\[?\d+(?:[:,]\d+)?\]?|\(\d+(?:[,:]\d+){0,3}\))"
-    r"\s?(?:: | - |:(?=\s)|\s(?=error|[a-z]|package))\s{0,3}(?P<text>\S.*)$"
+    r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|(?:[^\s:()'\"<>|=]{0,300}/)?(?:Dockerfile|Makefile|BUILD|WORKSPACE))"
+    r"(?::\[?\d+(?:[:,]\d+)?\]?|\(\d+(?:[,:]\d+){0,3}\)|: \(\d+, \d+\)|(?= ?: (?:fatal )?error\b))"
+    r"\s?(?:: | - |:(?=\s)|\s(?=error|[A-Za-z]|package))\s{0,3}(?P<text>[^\s\[].*)$"
 )
 _SEVERITY = re.compile(r"(?:fatal error|error|Error|ERROR|E)\b(?=[\s:\[])")
 _IGNORED = re.compile(r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous|recipe for)\b")
@@ -57,7 +57,7 @@ def find_placed(lines: Sequence[Line], _text: str) -> Finding | None:
             return Finding(Rank.DIAGNOSTIC, place, words, "diagnostic", added)
         if plain is None:
             added = _symbol(lines, place) if "cannot find symbol" in words else ()
-            plain = Finding(Rank.TOOL, place, words, "diagnostic", added)
+            plain = Finding(Rank.TYPED, place, words, "diagnostic", added)
     return plain
 
 

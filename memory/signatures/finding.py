@@ -20,6 +20,7 @@ class Rank(IntEnum):
     DIAGNOSTIC = 80
     CRASH = 85
     TRACEBACK = 90
+    RUNNER = 95
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("tls", r"(?i)certificate|x509|\bssl\b|\btls\b|handshake", "TLS failure"),
         ("network", r"(?i)connection (?:was )?reset|ECONNRESET|broken pipe|EPIPE|socket hang up|unexpected eof|server closed the connection", "connection lost"),
         ("time_out", r"(?i)timed? ?out|timeout|ETIMEDOUT|deadline exceeded", "timed out"),
-        ("database", r"(?i)deadlock", "deadlock"),
+        ("deadlock", r"(?i)deadlock", "deadlock"),
         ("database", r"(?i)duplicate key|unique constraint|duplicate entry", "duplicate key"),
         ("database", r"(?i)database is locked", "database locked"),
         ("rate_limit", r"(?i)rate.?limit|too many requests|overloaded|throttl", "rate limit"),

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 
 _CODE_WORD = (
-    r"\b(?:exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status(?: code)?|errno|error(?: code| number)?"
-    r"|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal|non-zero(?: code| exit status)|SQLSTATE|rc|returned|MCP error|Exit)"
-    r"[\s:=#(\[\"']{0,4}(?:with )?-?\d{1,6}\b(?![.:]\d)"
+    r"(?i:\b(?:exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status(?: code)?|errno|error(?: code| number)?"
+    r"|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal|non-zero(?: code| exit status)|SQLSTATE|rc|returned|curl|MCP error))"
+    r"[\s:=#(\[\"']{0,4}(?:with )?-?\d{1,6}\b(?![.:]\d)\)?"
 )
 _REASON = (
     r"(?:Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Not Acceptable|Proxy Auth|Request Time|Conflict|Gone"
@@ -17,10 +17,9 @@ _REASON = (
 )
 _SIZE = r"(?:\s?(?:%|(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[uµm]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|days?|milliseconds?|tokens?|px)\b)?"
 _MONTHS = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_TLD = (
-    r"(?:com|net|org|io|dev|local|internal|example|localhost|lan|corp|cloud|app|ai|co|de|uk|eu|us|cn|ru|fr|jp|in|me|tv|info|gov|edu|test"
-    r"|invalid|home|arpa|localdomain|svc|intra|private|company|systems|tech|xyz|site|online|services|ch|at|nl|se|no|fi|pl|br|au|ca|kr)"
-)
+_TLD = r"(?:com|net|org|edu|gov|arpa|localdomain|invalid|uk|de|eu|us|cn|ru|fr|jp|nl|br|au|ca|kr|ch|lan)"
+# These also end names in code, so they need a third label or a word before them that announces a host.
+_LOOSE_TLD = r"(?:io|dev|local|internal|example|corp|cloud|app|ai|co|me|tv|info|test|home|svc|intra|private|systems|tech|xyz|site)"
 _UNIT_FREE = r"(?![A-Za-z_\d])"
 
 # One alternation, tried in this order at each place. Every alternative is anchored so that a run of characters is
@@ -35,23 +34,26 @@ _ERROR_MASKS = (
         r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
         rf"|\b\d{{1,2}}:\d\d:\d\d(?:[.,]\d+)?\b|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},? )?(?:{_MONTHS}[a-z]{{0,6}} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTHS}[a-z]{{0,6}})\b(?:,? \d{{4}})?",
     ),
+    ("norm", r"\b(?:utf|iso|sha|es|base|x86|md|http|ipv|oauth|log4j)-?\d{1,4}(?:-\d{1,2})?\b|\b(?:UTF|ISO|SHA|ES)-\d{1,4}(?:-\d{1,2})?\b"),
     ("code", _CODE_WORD + rf"|\b[1-5]\d\d(?=:? {_REASON})"),
     (
         "address",
-        r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]\d)|\[[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
+        r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]\d)|\[(?=[0-9a-fA-F]{0,4}:)[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
         r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])|(?<![\w:]):{1,3}\d{2,5}\b|\*:\d{2,5}\b|(?<![\w:])::1?(?![\w:])"
         r"|\b(?:localhost|host\.docker\.internal)(?::\d{1,5})?\b"
-        rf"|(?<![\w./@-])(?:[A-Za-z0-9_](?:[\w-]{{0,62}})\.){{1,8}}{_TLD}\.?(?::\d{{1,5}})?(?![\w(/.-]\w|\()"
-        r"|(?<![\w.-])[a-z][a-z0-9.-]{1,60}:\d{2,5}(?![\d:.\w])",
+        rf"|(?<![\w./@-])(?:[A-Za-z0-9_](?:[\w-]{{0,62}})\.){{1,8}}{_TLD}\.?(?::\d{{1,5}})?(?![\w(/-]|\.\w)"
+        rf"|(?<![\w./@-])(?:[A-Za-z0-9_](?:[\w-]{{0,62}})\.){{2,8}}{_LOOSE_TLD}\.?(?::\d{{1,5}})?(?![\w(/-]|\.\w)"
+        r"|(?<![\w.-])[a-z][a-z0-9.-]{1,60}:\d{2,5}(?![\d:.\w])"
+        r"|(?<=\bhost )[\w.-]+|(?<=\bhost: )[\w.-]+|(?<=\blookup )[\w.-]+|(?<=ENOTFOUND )[\w.-]+|(?<=EAI_AGAIN )[\w.-]+|(?<=\bresolve )[\w-]+\.[\w.-]+\w|(?<=connect to )[\w-]+\.[\w.-]+\w",
     ),
     (
         "path",
         r"(?<![\w.@+~%$\\/-])[A-Za-z]:[\\/][^\s\"'<>|*?:;,()`]*(?::\d+(?::\d+)?)?|(?<!\w)\\\\[\w.$-]+\\[^\s\"'<>|*?:;,()`]*"
-        r"|(?<![\w.@+~%$\\/:>)\]-])~?/[\w.@+~%$#=/-]*[\w/](?::\d+(?::\d+)?)?"
+        XX
         r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]+[\\/][\w.@+~%$\\/-]*[\w\\/](?::\d+(?::\d+)?)?",
     ),
     ("hex", r"\b0[xX][0-9a-fA-F]+\b|\b(?=[0-9a-f]{0,63}\d)(?=[0-9]{0,63}[a-f])[0-9a-f]{7,64}\b|\b(?=[0-9A-F]{0,63}\d)(?=[0-9]{0,63}[A-F])[0-9A-F]{8,64}\b"),
-    ("id", r"\b(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{10,80}\b|\b(?:org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu)[-_](?=[\w-]{0,80}\d)[\w-]{6,80}\b|\b[a-z][a-z0-9-]{1,60}-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
+    ("id", r"\bsk-[\w*.-]+|[\w-]{0,40}\*{3,}[\w-]{0,40}|\b(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{10,80}\b|\b(?:org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu)[-_](?=[\w-]{0,80}\d)[\w-]{6,80}\b|\b[a-z][a-z0-9-]{1,60}-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
     ("source", r"\b[\w-]{1,60}\.(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml|cfg|ini)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"),
     (
         "number",
@@ -66,12 +68,13 @@ _PLACE = re.compile(r":\d+(?::\d+)?$")
 _CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
 _VALUE_BEFORE = re.compile(
     r"(?i)(?:literal.{0,40}|input syntax.{0,60}|convert .{0,40}|invalid (?:value|date|time|json|format|uuid|number|integer|literal).{0,30}"
-    r"|time data|isoformat string|\bentry|\buser(?:name)?|\bgot|\breceived|parsing|unexpected token|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$"
+    r"|time data|isoformat string|\bentry|\buser(?:name)?|\bgot|\breceived|parsing|unexpected token|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
 )
 _NOUN_BEFORE = re.compile(
     r"(?i)\b(?:module|package|import|column|table|relation|constraint|name|attribute|fixture|property|field|key|symbol|function|method|type|class|variable"
     r"|parameter|option|command|target|task|image|provider|resource|label|header|crate|namespace|extension|schema|database|index|index:|trait|macro|named?|member|identifier)s?[:= ]{1,2}$"
 )
+_ROUTE_BEFORE = re.compile(r"(?i:\burl: |\burl |\bpath: |\broute )$|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS):? $")
 _FILE_WITH_PLACE = re.compile(r"^(?P<name>.*?)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))$")
 _RANDOM_STEP = re.compile(r"[a-z](?=[A-Z])|[A-Z]{2}(?=[a-z])|\d(?=[A-Za-z])|[A-Za-z](?=\d)")
 
@@ -81,7 +84,7 @@ def looks_random(word: str) -> bool:
     digits = sum(c.isdigit() for c in word)
     if not digits:
         return False
-    return digits >= len(word) * 0.6 or (len(word) >= 8 and len(_RANDOM_STEP.findall(word)) >= 4)
+    return digits >= len(word) * 0.6 or (len(word) >= 8 and len(_RANDOM_STEP.findall(word)) >= 4) or (len(word) >= 14 and len(_RANDOM_STEP.findall(word)) >= 3)
 
 
 def _temporary_name(stem: str, extension: str) -> bool:
@@ -145,6 +148,8 @@ class ErrorMasker:
         kind, word = match.lastgroup or "", match[0]
         if match["quoted"] is not None:
             return self._quoted(match)
+        if kind == "norm":
+            return word
         if kind == "code":
             return self._code(word)
         if kind == "path":
@@ -158,11 +163,13 @@ class ErrorMasker:
 
     def _code(self, word: str) -> str:
         word = re.sub(r"^HTTP/\d(?:\.\d)?", "HTTP", word)
-        word = re.sub(r"[\s:=#(\[\"']+", " ", word).lower()
+        word = re.sub(r"[\s:=#()\[\"']+", " ", word).lower().strip()
         self.kept.append(("code", word))
         return word
 
     def _path(self, word: str, before: str) -> str:
+        if _ROUTE_BEFORE.search(before):
+            return self._count("url")
         root = word[0] in "/~\\" or word[1:2] == ":"
         kept = path_name(word) if root else _relative(word, before)
         if kept != word:
@@ -180,8 +187,15 @@ class ErrorMasker:
         return f"'{kept}'"
 
     def _quoted_name(self, inner: str, before: str) -> str:
-        if " " not in inner and _NOUN_BEFORE.search(before) and not inner.startswith(("/", ".", "~")) and ":\\" not in inner:
+        if inner == "localhost":
+            return self._count("address")
+        if re.fullmatch(r"(?:@[\w.-]{0,60})?//[\w./:@+-]{1,200}", inner):
             return inner
+        if " " not in inner and _NOUN_BEFORE.search(before):
+            if inner.startswith(("/", ".", "~")):
+                return re.split(r"[\\/]", inner.rstrip("/"))[-1]
+            if ":\\" not in inner and ":/" not in inner:
+                return _without_version(inner)
         rooted = inner[0] in "/~\\" or inner[1:3] in {":\\", ":/"} or inner.startswith(("./", "../"))
         if rooted and not re.search(r" [-/&|>]", inner):
             self.masked["path"] += 1

@@ -8,8 +8,8 @@ from memory.signatures.bodies import with_body_told
 
 _LEAD = re.compile(
     r"(?i)(?:\[?(?:fatal error|error|fatal|critical|severe|err!?|failure|exception|emerg|alert|uncaught(?: exception)?|unhandled(?: exception| rejection)?)\]?"
-    r"(?:\s?[:!.>-]\s{0,3}|\s{1,3}(?=[\[{A-Z\d'\"`/]))|\[[\w./ -]{1,40}\]:?\s{1,2}(?=\S)|\{ |err (?=\{|\w*Error)"
-    r"|\(node:\d+\) |psql:\S{1,200}:\d+: |\(in promise\) |e: |E\s{2,}|!\s|\u2a2f\s|\u274c\s|root: )"
+    r"(?:\s?[:!.>-]\s{0,3}|\s{1,3}(?=(?-i:[\[{A-Z'\"`/])))|\[[\w./ -]{1,40}\]:?\s{1,2}(?=\S)|\{ |err (?=\{|\w*Error)"
+    r"|\(node:\d+\) |psql:\S{1,200}:\d+: |\(in promise\) |[\w.-]{1,40}: (?=(?:fatal |internal )?error\b)|<[\w-]{1,40}>|failed to (?:solve|build): |connection (?:to server (?:at|on) .{1,200}?|to .{1,100}?) failed: (?:FATAL:\s+)?|connection failed: |e: |E\s{2,}|!\s|\u2a2f\s|\u274c\s|root: )"
 )
 _LOGGER = re.compile(r"(?:[\w.]{1,80}: )?(?:ERROR|FATAL|CRITICAL|SEVERE)(?::[\w.]{1,80}:|\s+(?:\[[^\]]{1,80}\]\s+)?[\w.$]{1,120}\s+[:-]{1,3}\s+|\s+\d{1,7} --- \[[^\]]{1,80}\] [\w.$]{1,120}\s*: )\s*")
 _PROGRAM = re.compile(r"(?:[A-Za-z]:)?[\\/][^\s:]{1,300}[\\/](?P<name>[\w.+-]{1,60}): ")
@@ -21,15 +21,18 @@ _HINTS = re.compile(
     r"|See (?:https?://|the |'|also )|Visit |Learn more|Read more|More info|Please (?:see|visit|check|refer|contact|try)|Consider |You can (?:also )?find|If you )"
     r".{0,1500}$"
 )
-_LISTED = re.compile(r" ?\((?:from versions: |choose from |available: |valid |expected one of|options: |allowed ).{0,1500}?\)(?=\W|$)|,? (?:expected one of|available (?:options|choices|values)(?: are)?:?|valid (?:options|values|choices)(?: are)?:?|must be one of:?|supported values are:?|Valid options are) .{0,1500}$")
-_SOURCE_PLACE = re.compile(r" ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|,? line \d+\b(?:,? column \d+)?|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?| in JSON at position \d+")
+_LISTED = re.compile(r" ?\((?:from versions: |@INC |choose from |available: |valid |expected one of|options: |allowed ).{0,1500}?\)(?=\W|$)|,? (?:expected one of|available (?:options|choices|values)(?: are)?:?|valid (?:options|values|choices)(?: are)?:?|must be one of:?|supported values are:?|Valid options are) .{0,1500}$")
+_SOURCE_PLACE = re.compile(r" ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|,? line \d+\b(?:,? column \d+)?| at \S{1,300} line \d+\b| at character \d+|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?| in JSON at position \d+")
 _DETAIL = re.compile(r" ?(?:DETAIL|HINT|CONTEXT|Detail): .{0,1500}$| dup key: \{.{0,1500}$|(?: Key)? \([\w, ]{1,300}\)=\(.{0,1000}\) already exists\.?")
 _ALLOCATED = re.compile(r" ?\((?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)")
 _ERRNO = re.compile(r"\[Errno -?\d+\] (?=\S)")
 _UNSTABLE = re.compile(r" object at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]+(?=>)| because \"<local\d+>\".*$| \(attempt \d+(?:/| of )\d+\)| after \d+ (?:attempts|retries|tries)")
 _SPACES = re.compile(r"\s+")
 _GOT_OBJECT = re.compile(r"<[\w.]{1,120}(?: object)?(?: at 0x[0-9a-fA-F]+|(?=>))>")
-_MOST_LEADS = 4
+_JOB = re.compile(r"^(?:.{1,200}: )?\d+ (?P<what>Segmentation fault|Killed|Aborted|Terminated|Bus error|Illegal instruction|Floating point exception|Trace/breakpoint trap)\b(?:\s+\(core dumped\))?\s*")
+_IMPORTER = re.compile(r"(?<=['\"]),? (?:from|imported from|required by) ['\"][^'\"]{1,300}['\"]$")
+_CLOSING_TAG = re.compile(r"</[\w-]{1,40}>$")
+_MOST_LEADS = 6
 
 
 def _without_lead(words: str) -> str:
@@ -47,6 +50,7 @@ def _without_shell(words: str) -> str:
     name = missing and (missing["a"] or missing["b"] or missing["c"])
     if name:
         return f"command not found: {name.rsplit('/', 1)[-1]}"
+    words = _JOB.sub(lambda found: found["what"] + ": ", words)
     program = _PROGRAM.match(words)
     if program:
         words = words[program.start("name") :]
@@ -61,6 +65,8 @@ def normal(words: str) -> str:
     if "{" in words or "[{" in words:
         words = with_body_told(words)
     words = _ERRNO.sub("", words) if "[Errno" in words else words
+    words = _CLOSING_TAG.sub("", words)
+    words = _IMPORTER.sub("", words) if "odule" in words or "esolve" in words else words
     words = _DETAIL.sub("", words)
     words = _LISTED.sub("", words)
     words = _HINTS.sub("", words)

@@ -25,7 +25,8 @@ def _head_before(lines: Sequence[Line], frame: int) -> int | None:
     for place in range(frame - 1, max(-1, frame - 1 - _HEAD_DISTANCE), -1):
         if _HEAD.match(lines[place].words):
             return place
-    return frame - 1 if frame > 0 and ":" in lines[frame - 1].words else None
+    above = lines[frame - 1].words
+    return frame - 1 if ":" in above and not above[0].isdigit() and not above.startswith("at ") else None
 
 
 def _root_cause(lines: Sequence[Line], head: int) -> tuple[int, str] | None:

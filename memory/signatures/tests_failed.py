@@ -69,7 +69,7 @@ def find_pytest(lines: Sequence[Line], _text: str) -> Finding | None:
         place, test, words = summary[0], summary[1]["id"], summary[1]["words"]
     words = words.removeprefix("AssertionError: ")
     added = (("test", _pytest_name(test)),) if _ASSERTION.match(words) and test else ()
-    return Finding(Rank.TEST, place, words, "test_failed", added)
+    return Finding(Rank.RUNNER if blocks else Rank.TEST, place, words, "test_failed", added)
 
 
 def _last_exception(lines: Sequence[Line], place: int) -> tuple[int, str] | None:
@@ -93,7 +93,7 @@ def find_jest(lines: Sequence[Line], _text: str) -> Finding | None:
         words = lines[place].words
         if _JEST_TEXT.match(words):
             added = (("test", title[1]["name"].strip()),) if words.startswith("expect(") else ()
-            return Finding(Rank.TRACEBACK, place, words, "test_failed", added)
+            return Finding(Rank.RUNNER, place, words, "test_failed", added)
     return None
 
 
@@ -123,5 +123,5 @@ def find_browser_wait(lines: Sequence[Line], _text: str) -> Finding | None:
         call = re.search(r"(?:[\w.]+: )?Timeout .*$", line.words)
         wait = next((m for m in (_CALL_LOG.match(x.words) for x in lines[place + 1 : place + 12]) if m), None)
         added = (("waiting", wait["words"]),) if wait else ()
-        return Finding(Rank.TRACEBACK, place, call[0] if call else line.words, "browser_timeout", added)
+        return Finding(Rank.RUNNER, place, call[0] if call else line.words, "browser_timeout", added)
     return None

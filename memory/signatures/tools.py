@@ -37,7 +37,7 @@ def find_npm(lines: Sequence[Line], text: str) -> Finding | None:
     for place, line in enumerate(lines):
         found = _NPM_CODE.match(line.words)
         if found and found["code"] != "ELIFECYCLE":
-            said = _npm_said(lines, place)
+            said = re.sub(r"'(@?[^@'\s]{1,200})@[^'\s]*'", r"'\1'", _npm_said(lines, place))
             return Finding(Rank.TOOL, place, f"npm {found['code']} {said}".strip(), "package_manager")
     return None
 
@@ -65,7 +65,7 @@ def find_terraform(lines: Sequence[Line], text: str) -> Finding | None:
             continue
         below = [x.words for x in lines[place + 1 : place + _SECOND_LINES] if not _TERRAFORM_NOISE.match(x.words)]
         named = next((words for words in below if '"' in words), None)
-        detail = named if named and '"' not in line.words else None
+        detail = re.split(r"\.(?: |$)", named)[0] if named and '"' not in line.words else None
         return Finding(Rank.TOOL, place, f"{line.words} {detail or ''}".strip(), "terraform")
     return None
 
@@ -107,7 +107,8 @@ def find_maven(lines: Sequence[Line], text: str) -> Finding | None:
     for place, line in enumerate(lines):
         found = _MAVEN.match(line.words)
         if found:
-            words = re.split(r" -> \[Help|: Failed to collect|\. See |: Execution ", found["words"])[0]
+            words = re.sub(r"for project \S+: ", "", found["words"])
+            words = re.split(r" -> \[Help|: Failed to collect|\. See |: Execution ", words)[0]
             weak = words.startswith(("Compilation failure", "There are test failures"))
             goal = (found["goal"] or "").rsplit(":", 1)[-1]
             return Finding(Rank.WRAPPER if weak else Rank.TOOL, place, f"maven {goal} {words}", "maven")

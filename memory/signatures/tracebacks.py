@@ -13,6 +13,9 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]{0,200}(?:: .*|:)?$")
 _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _FURTHER_LINES = 6
+# Raised to steer a program, not to say what is wrong.
+_SIGNAL = re.compile(r"(?:[\w.]+\.)?(?:CancelledError|StopIteration|StopAsyncIteration|GeneratorExit|KeyboardInterrupt)\b")
+_TYPE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*: \S")
 
 
 def _own_function(function: str | None) -> str:
@@ -50,7 +53,7 @@ def _root(lines: Sequence[Line], found: list[tuple[int, str]]) -> tuple[int, str
     at = len(found) - 1
     while at > 0:
         between = lines[found[at - 1][0] + 1 : found[at][0]]
-        if not any(line.words.startswith(_CAUSE) for line in between):
+        if not any(line.words.startswith(_CAUSE) for line in between) or _SIGNAL.match(lines[found[at - 1][0]].words):
             break
         at -= 1
     return found[at]
@@ -58,9 +61,12 @@ def _root(lines: Sequence[Line], found: list[tuple[int, str]]) -> tuple[int, str
 
 def _sub_exception(lines: Sequence[Line], found: list[tuple[int, str]]) -> tuple[int, str] | None:
     """The first exception inside a group: the group itself names nothing."""
-    for position, (place, _) in enumerate(found):
-        if re.match(r"(?:Base)?ExceptionGroup: ", lines[place].words) and position + 1 < len(found):
-            return found[position + 1]
+    for place, _ in found:
+        if not re.match(r"(?:Base)?ExceptionGroup: ", lines[place].words):
+            continue
+        for below in range(place + 1, len(lines)):
+            if _TYPE.match(lines[below].words) and "ExceptionGroup: " not in lines[below].words:
+                return below, ""
     return None
 
 

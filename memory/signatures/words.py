@@ -13,7 +13,7 @@ _WRAPPER = re.compile(
     r".{0,200}\bmake(?:\[\d+\])?: \*\*\* |.{0,40}process completed with exit code|.{0,200}exit(?:ed)? (?:with )?(?:non-zero )?(?:exit )?(?:code|status):?\s?\d+\.?\)?$"
     r"|.{0,300}(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|collect2: error: ld returned"
     r"|error: could not compile|error: aborting due to|.{0,20}elifecycle|error: command failed|.{0,40}command failed with exit code"
-    r"|.{0,20}build failed|failed to solve|.{0,40}compilation (?:failed|terminated|failure)|\d+ errors?(?: generated)?\.?$|found \d+ errors?"
+    r"|.{0,20}build failed|.{0,60}\bfailed to solve: process|.{0,20}process \".{1,300}\" did not complete|.{0,40}compilation (?:failed|terminated|failure)|\d+ errors?(?: generated)?\.?$|found \d+ errors?"
     r"|error: process completed|.{0,30}job failed|subprocess-exited-with-error|.{0,40}errors? occurred$|failed \((?:errors|failures)="
     r"|=+ .{0,200}(?:failed|error).{0,100} =+$|test result: failed|error: test failed|fail\s+\S+$|exit (?:code|status) \d+$"
     r"|error: failed to push some refs|tests?:? .{0,60}failed|.{0,20}script failed|.{0,40}not remake because of errors"
@@ -27,19 +27,19 @@ _HINT = re.compile(
     r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query|statement|please|usage|info|debug"
     r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$|at\b|in\b|suggestion"
     r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading|successfully|\[info\]|\[warn\w*\]"
-    r"|\[notice\]|location|possible|stdout|stderr|options)(?:\b|:|\s|$|(?<=\W))"
+    r"|\[notice\]|location|possible|stdout|stderr|options|more details)(?=[:\s]|$|(?<=[#>|^+\]*-]))"
 )
 _LEVEL = re.compile(
-    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error)\b\]?!?)\s{0,4}(?:[:!\[(>|-]|\s(?=\S))"
+    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error)\b\]?!?)(?:\s{0,4}[:!\[(>|]|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)"
 )
 _SAID = re.compile(
     r"(?i)\b(?:error|failed|failure|fails|cannot|can't|can not|could not|couldn't|unable to|not found|no such|not exist|doesn't exist"
     r"|denied|refused|refusing|timed? ?out|timeout|invalid|unexpected|missing|already (?:exists|in use|been|running|started|allocated|taken)|exceed(?:ed|s)?"
-    r"|undefined|unknown|unsupported|not supported|killed|segmentation fault|segfault|out of memory|aborted|abort|crash(?:ed)?"
+    r"|undefined|unbound|unknown|unsupported|not supported|killed|segmentation fault|segfault|out of memory|aborted|abort|crash(?:ed)?"
     r"|forbidden|unauthorized|unauthenticated|expired|conflicts?|violat(?:es|ion)|duplicate|not permitted|not allowed|unavailable|unreachable"
     r"|no space|too (?:many|large|long|big)|limit|insufficient|corrupt(?:ed)?|broken|lost|reset by peer|disconnected|closed|deadlock"
     r"|must (?:be|have|not)|required|rejected|declined|mismatch(?:ed)?|overflow|illegal|bad|not (?:a|an|ready|defined|recognized|available|valid|installed|responding|been|unique|running|have)"
-    r"|exhausted|overloaded|throttl\w+|quota|no (?:route|matching|module|response|valid|default|available)|unresolved|ambiguous|undeclared|is locked|stale|oom\w*)\b"
+    r"|exhausted|overloaded|throttl\w+|quota|no (?:route|matching|module|response|valid|default|available)|unresolved|ambiguous|undeclared|is locked|problems?|self-signed|(?:http|status|code)\D{0,12}[45]\d\d|stale|oom\w*)\b"
 )
 _TYPED = re.compile(
     r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
@@ -63,16 +63,24 @@ def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
     return None
 
 
+def _with_next(lines: Sequence[Line], place: int) -> str:
+    """The line, and the one below it where the line only announces it."""
+    words = lines[place].words
+    if words.endswith(":") and place + 1 < len(lines):
+        return f"{words} {lines[place + 1].words}"
+    return words
+
+
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find the first line marked as an error, else the first that speaks of one."""
     said: int | None = None
     for place, line in enumerate(lines):
         words = line.words
         if _LEVEL.match(words) and not is_wrapper(words) and len(words) > 8:
-            return Finding(Rank.LEVEL, place, words, "error")
+            return Finding(Rank.LEVEL, place, _with_next(lines, place), "error")
         if said is None and _SAID.search(words) and not _HINT.match(words) and not is_wrapper(words):
             said = place
-    return None if said is None else Finding(Rank.WORDS, said, lines[said].words, "error")
+    return None if said is None else Finding(Rank.WORDS, said, _with_next(lines, said), "error")
 
 
 def find_wrapper(lines: Sequence[Line], _text: str) -> Finding | None:
