@@ -146,11 +146,22 @@ def describe(kind: EventKind, call: Call, payload: Mapping[str, Any], *, tenant:
 
 
 def canonical_json(value: object) -> str:
-    """Return the one JSON text of a value: keys sorted, no white space, no NaN.
+    """Return the one JSON text of a value: keys sorted, no white space, no NaN, and characters as `storable` has them.
 
     Raises ValueError for a number that JSON does not have.
     """
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return json.dumps(storable(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def storable(value: Any) -> Any:
+    """Return JSON that jsonb can hold: NUL becomes U+2400 and a lone surrogate U+FFFD, in names and in values."""
+    if isinstance(value, str):
+        return mend_surrogates(value).replace("\0", "\u2400")
+    if isinstance(value, Mapping):
+        return {storable(name): storable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    return value
 
 
 def run_of(call: Call, provenance: Provenance) -> str | None:
@@ -172,7 +183,7 @@ def occurrence_of(call: Call, provenance: Provenance) -> str:
 
 def short_name(text: str) -> str:
     """Return text that fits a b-tree key: itself, or its hash when it is long."""
-    clean = mend_surrogates(text).replace("\0", "\u2400")
+    clean = str(storable(text))
     if len(clean.encode()) <= _LONGEST_KEY_BYTES:
         return clean
     return "sha256:" + hashlib.sha256(clean.encode()).hexdigest()

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from poimen.contracts.json_text import mend_surrogates
-
 from memory.errors import Conflict
-from memory.journal.event import Event
+from memory.journal.event import Event, storable
 from memory.postgres import Transaction, jsonb, load_queries
 
 SQL = load_queries(__package__, "journal.sql")
@@ -56,8 +54,9 @@ class Entry:
         """Append the event with the answer that any repetition of the call will get."""
         if self.finished is not None:
             raise RuntimeError("This entry is finished.")
-        answer = _storable(result)
+        answer = storable(result)
         await _append(self._tx, self._event, self, answer)
+        self._tx.announce()
         self.finished = _recorded(self, answer, duplicate=False)
         return self.finished
 
@@ -111,7 +110,7 @@ def _recorded(place: _Place | Entry, result: dict[str, Any], *, duplicate: bool)
 
 
 async def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str, Any]) -> None:
-    payload, parts, bodies = _split(_storable(event.payload))
+    payload, parts, bodies = _split(storable(event.payload))
     for sha256, text in bodies.items():
         await tx.run(SQL["keep_body"], sha256=sha256, bytes=len(text.encode()), text=text)
     caller = event.provenance
@@ -139,17 +138,6 @@ async def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str
         body_parts=parts or None,
         result=jsonb(result),
     )
-
-
-def _storable(value: Any) -> Any:
-    """Return JSON that jsonb can hold: NUL becomes U+2400 and a lone surrogate U+FFFD, in names and in values."""
-    if isinstance(value, str):
-        return mend_surrogates(value).replace("\0", "\u2400")
-    if isinstance(value, Mapping):
-        return {_storable(name): _storable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
-    return value
 
 
 def _split(payload: Any) -> tuple[Any, dict[str, str], dict[str, str]]:

@@ -5,6 +5,7 @@ from memory.postgres.pool import Pool
 from memory.postgres.queries import load_queries
 from memory.postgres.startup import check_database
 from memory.postgres.transaction import Row, Transaction, jsonb, tenant_transaction
+from memory.postgres.wakeup import listen
 
 __all__ = [
     "Pool",
@@ -12,6 +13,7 @@ __all__ = [
     "Transaction",
     "check_database",
     "jsonb",
+    "listen",
     "load_queries",
     "migrate",
     "pending",

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
+from psycopg_pool import PoolTimeout, TooManyRequests
 
 from memory.errors import PoimenError, Rejected, SchemaMismatch, StoreUnavailable, TooLarge
 
@@ -22,10 +23,15 @@ def translated() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise _translate(error) from error
+    except UnicodeEncodeError:
+        # The driver's own, for a lone surrogate in a parameter. Its text quotes the value, hence no cause.
+        raise Rejected("Postgres cannot store this text.") from None
 
 
 def _translate(error: psycopg.Error) -> PoimenError:
     state = error.sqlstate
+    if isinstance(error, PoolTimeout | TooManyRequests):
+        return StoreUnavailable("No connection to Postgres was free in time.")
     if state is None:
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return StoreUnavailable("Postgres cannot be reached.")

@@ -12,11 +12,13 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import JsonbDumper
 from psycopg_pool import AsyncConnectionPool
 
+from memory.postgres.wakeup import NOTIFY, Announcer
 from memory.settings import MemorySettings
 
 # A connection used this recently is not asked whether it is alive.
 _FRESH_SECONDS = 1.0
 _CHECK_SECONDS = 0.3
+_NOTIFY_SECONDS = 1.0
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -46,6 +48,7 @@ class Pool:
 
     def __init__(self, settings: MemorySettings) -> None:
         self._wait_seconds = settings.connection_wait_seconds
+        self._announcer = Announcer(self._notify)
         self._connections: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             settings.postgres_dsn,
             connection_class=Connection,
@@ -67,7 +70,13 @@ class Pool:
         await self._connections.open(wait=False)
 
     async def close(self) -> None:
+        """Close every connection; those that are lent end with their transactions."""
+        await self._announcer.close()
         await self._connections.close(timeout=2.0)
+
+    def announce(self) -> None:
+        """Wake those who follow the journal, soon. For this package alone."""
+        self._announcer.announce()
 
     def stats(self) -> dict[str, int]:
         """Return the pool's counters: connections, waiters, errors."""
@@ -82,6 +91,10 @@ class Pool:
             with _abandoned_after(connection, ends_at - time.monotonic()):
                 yield connection
             connection.used_at = time.monotonic()
+
+    async def _notify(self) -> None:
+        async with self.connection(_NOTIFY_SECONDS) as connection:
+            await connection.execute(NOTIFY)
 
 
 @contextlib.contextmanager

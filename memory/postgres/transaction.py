@@ -35,6 +35,7 @@ class Transaction:
     def __init__(self, cursor: AsyncCursor[DictRow], tenant: str) -> None:
         self._cursor = cursor
         self.tenant = tenant
+        self.announced = False
 
     async def rows(self, query: LiteralString, **values: object) -> list[Row]:
         """Run the statement and return its rows, as dictionaries."""
@@ -54,6 +55,10 @@ class Transaction:
     async def run_many(self, query: LiteralString, many: Iterable[Mapping[str, object]]) -> None:
         """Run the statement once for each set of values, in one round trip."""
         await self._cursor.executemany(query, [{**values, "tenant": self.tenant} for values in many])
+
+    def announce(self) -> None:
+        """Wake those who follow the journal, once this is committed."""
+        self.announced = True
 
 
 def jsonb(value: object) -> Any:
@@ -78,12 +83,15 @@ async def tenant_transaction(pool: Pool, tenant: str, *, deadline_seconds: float
                 pool.connection(deadline_seconds) as connection,
                 _begun(connection, tenant, ends_at - time.monotonic()) as cursor,
             ):
-                yield Transaction(cursor, tenant)
+                transaction = Transaction(cursor, tenant)
+                yield transaction
     except StoreUnavailable as error:
         if time.monotonic() < ends_at:
             raise
         sentence = f"Postgres did not answer within {deadline_seconds:g} s."
         raise StoreUnavailable(sentence, retry_after_seconds=error.retry_after_seconds) from error.__cause__
+    if transaction.announced:
+        pool.announce()
 
 
 @contextlib.asynccontextmanager
