@@ -5,7 +5,6 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.canonical import definition_hash
@@ -83,8 +82,10 @@ class HarnessRun:
         description='Add to a running run\'s budget: {"attempts": 5, "tokens": 1000, "seconds": 60}. '
         "Steps that are already running keep their bounds; a budget without a limit stays so."
     )
-    def extend_budget(self, raw: RawValue = EMPTY) -> dict[str, Any]:
+    async def extend_budget(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Raise the run's limits and return what is left."""
+        # An update may arrive in the very task that starts the run.
+        await workflow.wait_condition(lambda: self._flow is not None)
         assert self._flow is not None
         more = read_input(raw, ExtendBudget, "extend_budget").message
         self._flow.budget.extend(attempts=more.attempts, tokens=more.tokens, seconds=more.seconds)
@@ -96,8 +97,6 @@ class HarnessRun:
             read_input(raw, ExtendBudget, "extend_budget")
         except InvalidInput as error:
             raise refuse(error) from None
-        if self._flow is None:
-            raise ApplicationError("the run has not begun", type="Rejected", non_retryable=True)
 
     @workflow.signal(description="Sent by the run's own steps: tokens used so far.")
     async def step_spent(self, raw: RawValue = EMPTY) -> None:
