@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,14 +66,14 @@ class _Attempt:
             ends.feed(data)
             writer.write(data)
 
-        with self._prompt() as stdin:
+        with closing(writer), self._prompt() as stdin:
             launch = self._launch(cwd, env | self._variables(), stdin)
             try:
                 ended = run(launch, lambda data: take(self.mask.feed(data)), stop)
             except ValueError as error:
                 raise NotAllowed(str(error)) from None
-        take(self.mask.finish())
-        return self._result(launch, ended, ends, writer)
+            take(self.mask.finish())
+            return self._result(launch, ended, ends, writer)
 
     def _launch(self, cwd: Path, env: dict[str, str], stdin: int | None) -> Launch:
         return Launch(

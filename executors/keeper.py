@@ -7,7 +7,6 @@ lines: ``started PID``, ``failed ERRNO STAGE``, ``exited WAIT_STATUS`` and last 
 Imports stay few, because every command waits for them.
 """
 
-import ctypes
 import os
 import select
 import signal
@@ -71,8 +70,10 @@ def _wake_on_child() -> int:
 def _adopt_orphans() -> bool:
     """Become the parent of every orphaned descendant, so that none can leave this process's tree."""
     try:
+        import ctypes  # noqa: PLC0415  because some builds of Python lack it
+
         return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-    except (AttributeError, OSError):
+    except (ImportError, AttributeError, OSError):
         return False
 
 
@@ -174,8 +175,9 @@ def _sweep(child: int, mark: bytes, adopting: bool, *, polite: bool) -> int:
         seen |= left
         spent = time.monotonic() - start
         number = signal.SIGTERM if polite and spent < _POLITE_SECONDS else signal.SIGKILL
-        _signal_group(child, number)  # finds something only where there is no /proc to search
         if not left or spent > _SWEEP_SECONDS:
+            if not adopting:
+                _signal_group(child, signal.SIGKILL)  # all there is where no /proc can be searched
             return len(seen)
         for pid in left:
             _send(pid, number)

@@ -1,7 +1,9 @@
 """Ask a named chat model over the OpenAI-compatible HTTP interface."""
 
 import asyncio
+import ssl
 import time
+from functools import cache
 from typing import Any
 
 import httpx
@@ -38,12 +40,22 @@ async def run_model(request: RunModel, settings: ExecutorSettings) -> ModelResul
         result = ModelResult(end="timed_out", detail=f"no complete answer within {limit:g} s")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         result = ModelResult(end="unavailable", detail=_transport_failure(error))
+    except UnicodeError:
+        result = ModelResult(
+            end="refused", detail="the key or a header of the model holds characters HTTP does not take"
+        )
     return result.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    # Reading the certificates takes longer than many a request.
+    return httpx.create_ssl_context(trust_env=False)
 
 
 async def _ask(request: RunModel, prompt: str, endpoint: ModelEndpoint, settings: ExecutorSettings) -> ModelResult:
     # trust_env stays off: proxies and certificates of the worker's environment are no setting of the executor.
-    client = httpx.AsyncClient(timeout=None, trust_env=False, proxy=endpoint.proxy)  # noqa: S113  because the whole exchange has one time-out outside
+    client = httpx.AsyncClient(timeout=None, trust_env=False, proxy=endpoint.proxy, verify=_tls())  # noqa: S113  because the whole exchange has one time-out outside
     url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
     async with (
         client,

@@ -2,7 +2,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -34,11 +33,10 @@ print(json.dumps({"grown": peak() - before, "bytes": result.output_bytes, "store
 """
 
 
-def start_worker(settings, *argv, **options):
+async def start_worker(settings, *argv):
     folders = [settings.state_dir, settings.workspace_roots[0], settings.base_environment["PATH"]]
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, *map(str, folders), *argv], cwd=ROOT, stdout=subprocess.PIPE, **options
-    )
+    arguments = ["-c", WORKER, *map(str, folders), *argv]
+    return await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
 
 
 def open_descriptors():
@@ -119,24 +117,24 @@ async def test_cancelling_kills_what_ignores_term(settings, command, workspace, 
     assert not is_running(pid)
 
 
-def test_nothing_of_a_command_survives_its_killed_worker(settings, workspace, read_pid, is_gone):
+async def test_nothing_of_a_command_survives_its_killed_worker(settings, workspace, read_pid, is_gone):
     script = "setsid sh -c 'echo $$ > escaped; exec sleep 300' & echo $$ > self; trap '' TERM; sleep 300; sleep 300"
-    worker = start_worker(settings, "sh", "-c", script)
+    worker = await start_worker(settings, "sh", "-c", script)
     pids = [read_pid(workspace / "self"), read_pid(workspace / "escaped")]
     worker.kill()
-    worker.communicate()
+    await worker.communicate()
     assert all(is_gone(pid) for pid in pids)
 
 
-def test_what_a_killed_worker_left_is_cleared_at_the_next_start(settings, workspace, read_pid, is_gone):
-    worker = start_worker(settings, "sh", "-c", "echo $PPID > keeper; echo $$ > self; exec sleep 300")
+async def test_what_a_killed_worker_left_is_cleared_at_the_next_start(settings, workspace, read_pid, is_gone):
+    worker = await start_worker(settings, "sh", "-c", "echo $PPID > keeper; echo $$ > self; exec sleep 300")
     keeper, pid = read_pid(workspace / "keeper"), read_pid(workspace / "self")
     with attempt_folder(settings.state_dir) as in_use:
         assert clear_abandoned(settings.state_dir) == 0
         # Stopped, the keeper cannot do its work: the case of both being killed at once.
         os.kill(keeper, signal.SIGSTOP)
         worker.kill()
-        worker.communicate()
+        await worker.communicate()
         assert clear_abandoned(settings.state_dir) == 1
         assert is_gone(pid)
         assert in_use.path.exists()
@@ -144,10 +142,10 @@ def test_what_a_killed_worker_left_is_cleared_at_the_next_start(settings, worksp
     assert list((settings.state_dir / "attempts").iterdir()) == []
 
 
-def test_a_huge_output_leaves_the_worker_small(settings):
+async def test_a_huge_output_leaves_the_worker_small(settings):
     size = 300_000_000
-    worker = start_worker(settings, "sh", "-c", f"yes 0123456789abcdef | head -c {size}; echo the end")
-    output, _ = worker.communicate()
+    worker = await start_worker(settings, "sh", "-c", f"yes 0123456789abcdef | head -c {size}; echo the end")
+    output, _ = await worker.communicate()
     told = json.loads(output)
     assert told["bytes"] == told["stored"] == size + len("the end\n")
     assert told["tail"].endswith("the end\n")
@@ -166,6 +164,7 @@ async def test_no_descriptor_is_left_open(settings, command):
     for _ in range(5):
         await run_command(command("sh", "-c", "echo x", prompt="p"), settings)
         await run_command(command("no-such-program"), settings)
+        await run_command(command("echo", "a\0b"), settings)
     await asyncio.sleep(0)
     assert open_descriptors() <= before
 

@@ -277,6 +277,13 @@ async def test_a_base_url_that_is_none_is_a_result(models, url):
     assert "pass" not in result.detail
 
 
+async def test_a_key_that_no_header_can_hold_is_a_result(models):
+    odd = replace(models.models["small"], api_key="schlüssel\n")
+    result = await run_model(ask(), replace(models, models={"small": odd}))
+    assert (result.end, result.text) == ("refused", "")
+    assert "characters" in result.detail
+
+
 async def test_a_model_that_is_not_configured_names_those_that_are(models):
     result = await run_model(ask(model="large"), models)
     assert (result.end, result.detail) == (
