@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import os
 import shutil
@@ -16,12 +17,17 @@ from tests.stack.conftest import StackProcess, wait_for_path, wait_until_gone
 from worker.stack.down import stop_holder
 from worker.stack.postgres import _psql
 
+NAMELESS = 54_321
 StartStack = Callable[..., Awaitable[StackProcess]]
 
 
 def starter_note(stack: StackProcess) -> Path:
     assert stack.addresses is not None
     return Path(stack.addresses["vault"], "starter.md")
+
+
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
 
 
 async def sql(stack: StackProcess, script: str) -> str:
@@ -103,7 +109,8 @@ async def test_a_start_right_after_a_kill_of_everything_finds_its_data(start_sta
     first = await start_stack(tmp_path / "state")
     await sql(first, "CREATE TABLE kept AS SELECT 7 AS seven;")
     for pid in (first.process.pid, *first.descendants()):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a keeper is quick to follow
+            os.kill(pid, signal.SIGKILL)
     second = await start_stack(tmp_path / "state")
     assert second.addresses is not None, second.said
     assert await sql(second, "SELECT seven FROM kept;") == "7\n"
@@ -187,22 +194,83 @@ def strangers_folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
+@pytest.fixture
+def open_folder(strangers_folder: Path) -> Path:
+    """A folder that every user may write to."""
+    strangers_folder.chmod(0o777)
+    return strangers_folder
+
+
+@pytest.fixture
+def closed_folder(strangers_folder: Path) -> Path:
+    """A folder that belongs to root, through which nobody else can pass."""
+    folder = strangers_folder / "closed"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 async def test_a_plain_user_can_run_it(start_stack: StartStack, strangers_folder: Path) -> None:
+    await run_as(65534, start_stack, strangers_folder)
+
+
+async def test_a_user_without_a_name_can_run_it(start_stack: StartStack, open_folder: Path) -> None:
+    if subprocess_as(NAMELESS, ["unshare", "--user", "true"]):
+        pytest.skip("PostgreSQL wants a user with a name, and user namespaces are not allowed here")
+    await run_as(NAMELESS, start_stack, open_folder)
+
+
+async def run_as(uid: int, start_stack: StartStack, folder: Path) -> None:
     python = _python_for_everybody()
     if python is None:
         pytest.skip("no Python of this version that other users may run")
     stack = await start_stack(
-        strangers_folder / "state",
+        folder / "state",
         python=python,
-        user=65534,
-        group=65534,
+        user=uid,
+        group=uid,
         extra_groups=[],
         env={"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath},
-        cwd=strangers_folder,
+        cwd=folder,
     )
     assert stack.addresses is not None, stack.said
-    assert (strangers_folder / "state").stat().st_uid == 65534
+    assert (folder / "state").stat().st_uid == uid
     await stack.end()
+
+
+def path_without(program: str, folder: Path) -> str:
+    """Return a search path with every program of the usual one but this."""
+    for directory in reversed(os.defpath.split(os.pathsep)):
+        for file in Path(directory or ".").iterdir() if directory else ():
+            if file.name != program and not (folder / file.name).is_symlink():
+                (folder / file.name).symlink_to(file)
+    return str(folder)
+
+
+async def test_root_without_user_namespaces_uses_a_user_without_rights(
+    start_stack: StartStack, strangers_folder: Path, tmp_path: Path
+) -> None:
+    environment = {"PATH": path_without("unshare", tmp_path)}
+    first = await start_stack(strangers_folder / "state", env=environment)
+    assert first.addresses is not None, first.said
+    await sql(first, "CREATE TABLE kept AS SELECT 7 AS seven;")
+    children = first.descendants()
+    await first.kill()
+    assert wait_until_gone(children, seconds=20) == []
+    data = strangers_folder / "state/postgres/data"
+    assert data.stat().st_uid != 0
+    assert (strangers_folder / "state/vault").stat().st_mode & 0o077 == 0
+    second = await start_stack(strangers_folder / "state")  # namespaces are back, the files keep their owner
+    assert second.addresses is not None, second.said
+    assert await sql(second, "SELECT seven FROM kept;") == "7\n"
+
+
+async def test_root_with_no_way_to_become_somebody_else_is_told_so(
+    start_stack: StartStack, closed_folder: Path, tmp_path: Path
+) -> None:
+    stack = await start_stack(closed_folder / "state", env={"PATH": path_without("unshare", tmp_path)})
+    assert stack.addresses is None
+    assert "Run as an ordinary user" in stack.said
+    assert mode_of(closed_folder) == 0o700
 
 
 def _runs(pid: int, word: bytes) -> bool:
@@ -212,9 +280,14 @@ def _runs(pid: int, word: bytes) -> bool:
 def _python_for_everybody() -> str | None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
-        try:
-            subprocess.run([python, "-c", "import ssl"], user=65534, group=65534, extra_groups=[], check=True)
-        except (OSError, subprocess.CalledProcessError):
-            continue
-        return python
+        if not subprocess_as(65534, [python, "-c", "import ssl"]):
+            return python
     return None
+
+
+def subprocess_as(uid: int, argv: list[str]) -> int:
+    """Run a program as another user; return its exit code, 126 when that user may not run it."""
+    try:
+        return subprocess.run(argv, user=uid, group=uid, extra_groups=[], check=False).returncode
+    except OSError:
+        return 126

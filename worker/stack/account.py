@@ -19,25 +19,25 @@ class Account:
     owner: tuple[int, int] | None = None
 
 
-async def choose_account(program: Path, folder: Path) -> Account:
-    """Return a way to run `program` as somebody other than root, with `folder` for its files.
+async def choose_account(program: Path, data: Path) -> Account:
+    """Return a way to run `program` as somebody other than root, with its files in `data`.
 
     A plain user runs it directly. Root maps itself to an ordinary name in a user namespace, so that its
     files stay its own; where that is forbidden, as in many containers, it becomes an unprivileged user,
-    which must be able to reach both paths. No user is added and no permission outside `folder` changed.
+    which must be able to reach both paths. No user is added. Files of an earlier run keep their owner.
     """
     if os.geteuid() != 0 and _has_name(os.geteuid()):
         return Account(())
     stranger = _unprivileged()
-    candidates = [Account(("unshare", "--user", f"--map-user={stranger.pw_uid}"))]
-    if os.geteuid() == 0:
-        candidates.append(_become(stranger))
+    mapped, become = Account(("unshare", "--user", f"--map-user={stranger.pw_uid}")), _become(stranger)
+    root_may = [way for way in (mapped, become) if _may_own(way, data)]
+    candidates = root_may if os.geteuid() == 0 else [mapped]
     for account in candidates:
-        if shutil.which(account.prefix[0]) and await _works(account, program, folder):
+        if shutil.which(account.prefix[0]) and await _works(account, program, data):
             return account
     raise StackError(
         f"PostgreSQL does not run as root, user namespaces are not allowed here, and the user "
-        f"{stranger.pw_name} cannot reach both {program} and {folder}. Run as an ordinary user, or move the "
+        f"{stranger.pw_name} cannot reach both {program} and {data}. Run as an ordinary user, or move the "
         "folder to where every user can reach it."
     )
 
@@ -48,11 +48,15 @@ def _become(stranger: pwd.struct_passwd) -> Account:
     return Account(prefix, ids)
 
 
-async def _works(account: Account, program: Path, folder: Path) -> bool:
-    """Try it: run the program, and look into the folder, which its owner-to-be must be able to reach."""
+def _may_own(account: Account, data: Path) -> bool:
+    return not data.exists() or (data.stat().st_uid == 0) == (account.owner is None)
+
+
+async def _works(account: Account, program: Path, data: Path) -> bool:
+    """Try it: run the program, and reach the state folder, two levels above the files."""
     script = '"$1" --version && test -x "$2"'
     try:
-        await run_once([*account.prefix, "sh", "-c", script, "sh", str(program), str(folder.parent)])
+        await run_once([*account.prefix, "sh", "-c", script, "sh", str(program), str(data.parent.parent)])
     except (ChildError, OSError):
         return False
     return True

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from worker.stack.state import StackError
+from worker.stack.state import StackError, own_folder
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _LOG_LIMIT_BYTES = 8 * 1024 * 1024
+_LINE_LIMIT = 400
 _POLL_SECONDS = 0.03
 
 
@@ -65,11 +66,15 @@ class Child:
         """Return the error for a child that ended by itself."""
         return ChildError(self._with_log(f"{self.spec.name} ended with exit code {self.exited.result()}"))
 
-    async def stop(self) -> int:
-        """Ask the child to end, kill it after its grace, return its exit code. Calling again is fine."""
+    def ask_to_end(self) -> None:
+        """Have the keeper end the child, and kill it after its grace. Calling again is fine."""
         if self._liveness is not None:
             os.close(self._liveness)
             self._liveness = None
+
+    async def stop(self) -> int:
+        """Ask the child to end, wait until it has, return its exit code."""
+        self.ask_to_end()
         return await asyncio.shield(self.exited)
 
     def _with_log(self, reason: str) -> str:
@@ -172,11 +177,11 @@ def read_log_end(log: Path, start_byte: int, lines: int = 15) -> str:
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
-    return "\n".join(text.strip().splitlines()[-lines:])
+    return "\n".join(line[:_LINE_LIMIT] for line in text.strip().splitlines()[-lines:])
 
 
 def _open_log(log: Path) -> int:
-    log.parent.mkdir(parents=True, exist_ok=True)
+    own_folder(log.parent)
     if log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".old.log"))
     return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

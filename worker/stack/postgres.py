@@ -86,7 +86,7 @@ async def postgres_server(
     own_folder(folder)
     data = folder / "data"
     program = packaged_program(_DISTRIBUTION, "pginstall/bin/postgres")
-    account = await choose_account(program, folder)
+    account = await choose_account(program, data)
     passwords = folder / "passwords"
     if not data.exists():
         await _create_cluster(account, data, passwords, held)
@@ -97,7 +97,8 @@ async def postgres_server(
         "PostgreSQL",
         [*account.prefix, str(program), "-D", str(data), *options],
         log,
-        stop_signal=signal.SIGINT,  # fast shutdown: sessions are ended, the last checkpoint is written
+        # Fast shutdown ends sessions and writes a checkpoint; an immediate one leaves that to a recovery.
+        stop_signal=signal.SIGINT if durable else signal.SIGQUIT,
         grace_seconds=20.0,
         held=held,
     )
@@ -113,26 +114,35 @@ async def _create_cluster(account: Account, data: Path, passwords: Path, held: S
     fresh = data.with_name("data.new")
     shutil.rmtree(fresh, ignore_errors=True)
     _create_passwords(passwords)
+    first_password = _write_secret(data.with_name("data.password"), _password(passwords, "postgres"))
     fresh.mkdir(mode=0o700)
     if account.owner is not None:
         data.parent.chmod(0o711)  # so that the other user can pass through; what is in it stays closed
         os.chown(fresh, *account.owner)
+        os.chown(first_password, *account.owner)
     initdb = packaged_program(_DISTRIBUTION, "pginstall/bin/initdb")
     argv = [
-        *account.prefix, str(initdb), "--pgdata", str(fresh), "--username=postgres", "--pwfile=/dev/stdin",
+        *account.prefix, str(initdb), "--pgdata", str(fresh), "--username=postgres", "--pwfile", str(first_password),
         "--auth=scram-sha-256", "--encoding=UTF8", "--locale-provider=builtin", "--locale=C",
         "--builtin-locale=C.UTF-8", "--no-sync", "--no-instructions",
     ]  # fmt: skip
-    await run_once(argv, stdin=_password(passwords, "postgres") + "\n", held=held)
+    await run_once(argv, held=held)
+    first_password.unlink()
     fresh.rename(data)
 
 
 def _create_passwords(passwords: Path) -> None:
     passwords.mkdir(mode=0o700, exist_ok=True)
     for role in _ROLES:
-        descriptor = os.open(passwords / role, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"*:*:*:{role}:{secrets.token_hex(24)}\n")  # the format of a libpq password file
+        # The format of a libpq password file.
+        _write_secret(passwords / role, f"*:*:*:{role}:{secrets.token_hex(24)}")
+
+
+def _write_secret(file: Path, secret: str) -> Path:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(secret + "\n")
+    return file
 
 
 def _password(passwords: Path, role: str) -> str:

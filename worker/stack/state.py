@@ -83,8 +83,10 @@ class StateFolder:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Create the folder where it is missing, readable by its owner only."""
-        return cls(own_folder(cls.at(path).root))
+        """Create the folder where it is missing; others may pass through it, and find its parts closed."""
+        folder = cls.at(path)
+        folder.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        return folder
 
     @property
     def vault(self) -> Path:

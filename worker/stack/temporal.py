@@ -1,6 +1,7 @@
 """The Temporal dev server from an installed package, as a child process."""
 
 import contextlib
+import signal
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,10 @@ async def temporal_server(
     if folder is not None:
         own_folder(folder)
     argv = [str(program), *_options(ports, folder)]
-    spec = ChildSpec("Temporal", argv, log, grace_seconds=10.0, held=held)
+    # It refuses to start for a user whom the machine does not know, unless these two are set.
+    identity = {"USER": "poimen", "HOME": str(log.parent)}
+    stop_signal = signal.SIGTERM if folder is not None else signal.SIGKILL  # its own way takes over a second
+    spec = ChildSpec("Temporal", argv, log, identity, stop_signal, grace_seconds=10.0, held=held)
     server_address = f"127.0.0.1:{ports.grpc}"
     async with running(spec) as child:
         await child.ready_when(_NamespaceProbe(server_address), _READY_SECONDS)

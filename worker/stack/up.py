@@ -100,6 +100,8 @@ async def local_stack(
         notes = seed_vault(vault_source, folder.vault)
         addresses = _addresses(folder, postgres, temporal, task_queue)
         children = [postgres.child, temporal.child]
+        for child in children:  # both at once, as soon as the worker, entered below, has ended
+            parts.callback(child.ask_to_end)
         if start_worker:
             started = time.monotonic()
             spec = _worker_spec(folder, worker_argv, worker_environment(addresses), lock)
@@ -116,6 +118,7 @@ def seed_vault(source: Path, vault: Path) -> int:
         fresh = vault.with_name(vault.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("*.py", "*.pyc", "__pycache__"))
+        fresh.chmod(0o700)
         fresh.rename(vault)
     return sum(1 for _ in vault.rglob("*.md"))
 
