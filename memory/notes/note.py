@@ -13,6 +13,7 @@ LIBRARY: Final = "@library"
 """The scope that every scope of a tenant also reads."""
 
 LONGEST_SUMMARY: Final = 300
+LONGEST_EXCERPT: Final = 600
 _KINDS: Final = frozenset(get_args(ItemKind))
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$", re.MULTILINE)
 
@@ -45,6 +46,18 @@ class Note:
         paragraphs = (p.strip() for p in re.split(r"\n\s*\n", _HEADING.sub("", self.text)))
         line = " ".join(next((p for p in paragraphs if p), "").split())
         return line if len(line) <= LONGEST_SUMMARY else line[: LONGEST_SUMMARY - 1].rstrip() + "…"
+
+    @property
+    def excerpt(self) -> str:
+        """Give the body without headings, whole lines of it, at most 600 characters."""
+        kept, room = [], LONGEST_EXCERPT
+        for line in (line.strip() for line in _HEADING.sub("", self.text).split("\n")):
+            room -= len(line) + 1
+            if room < 0:
+                break
+            if line:
+                kept.append(line)
+        return "\n".join(kept) or self.summary
 
     @property
     def name(self) -> str:

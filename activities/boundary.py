@@ -1,0 +1,127 @@
+"""The edge between Temporal and the memory: decode, say who calls, bound the work, translate errors."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from poimen.contracts.message import Decoded, Message, decode, encode
+from poimen.contracts.problems import InvalidInput
+from poimen.entry import EMPTY, read_input, refuse
+from temporalio import activity
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
+
+from activities.table import TABLE, Entry
+from memory.errors import Conflict, FinalError, StoreUnavailable
+from memory.journal import Origin, Provenance
+from memory.stores import Caller, Stores
+
+# The answer still has to travel: own work ends this long before the server gives up on the attempt.
+MARGIN_SECONDS: Final = 0.15
+LEAST_SECONDS: Final = 0.05
+HARNESS_WORKFLOWS: Final = frozenset({"HarnessRun", "HarnessStep", "DeliverRecords"})
+
+_log = structlog.get_logger(__name__)
+Activity = Callable[[RawValue], Awaitable[dict[str, Any]]]
+
+
+class MemoryActivities:
+    """The memory's activities over one set of stores."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def all(self) -> list[Activity]:
+        """Give the activities, ready to be registered."""
+        return [_entry_point(entry, self._stores) for entry in TABLE]
+
+
+def _entry_point(entry: Entry, stores: Stores) -> Activity:
+    @activity.defn(name=entry.name)
+    async def run(raw: RawValue = EMPTY) -> dict[str, Any]:
+        return await _answer(entry, raw, stores)
+
+    return run
+
+
+async def _answer(entry: Entry, raw: RawValue, stores: Stores) -> dict[str, Any]:
+    """Answer one call with a plain JSON object, or raise the error a caller sees.
+
+    A final error carries no cause: its sentence is all that anybody outside is told.
+    """
+    try:
+        decoded = _decoded(raw, entry)
+        caller = _caller(decoded.message, activity.info(), entry, stores)
+        answer = await entry.use_case(decoded.message, caller, stores)
+    except InvalidInput as error:
+        raise refuse(error) from None
+    except FinalError as error:
+        raise _final(error) from None
+    except StoreUnavailable as error:
+        delay = timedelta(seconds=error.retry_after_seconds)
+        raise ApplicationError(str(error), type="StoreUnavailable", next_retry_delay=delay) from None
+    except Exception as error:
+        # The text of an error nobody foresaw may hold anything, so it stays in the worker's log.
+        _log.exception("An activity failed unexpectedly.", activity=entry.name)
+        sentence = f"{entry.name} failed unexpectedly ({type(error).__name__}); the worker's log has more."
+        raise ApplicationError(sentence, type="InternalError") from None
+    return encode(_with_warnings(answer, decoded.warnings))
+
+
+def _decoded(raw: RawValue, entry: Entry) -> Decoded[Message]:
+    required = any(field.is_required() for field in entry.takes.model_fields.values())
+    if not raw.payload.data and not required:
+        return decode(entry.takes, {}, entry.name)
+    return read_input(raw, entry.takes, entry.name)
+
+
+def _with_warnings(answer: Message, warnings: tuple[str, ...]) -> Message:
+    if not warnings:
+        return answer
+    known: tuple[str, ...] = getattr(answer, "warnings", ())
+    return answer.model_copy(update={"warnings": (*known, *warnings)})
+
+
+def _caller(message: Message, info: activity.Info, entry: Entry, stores: Stores) -> Caller:
+    tenant = stores.settings.tenant_of(getattr(message, "tenant", None))
+    longest = entry.longest_seconds or stores.settings.call_deadline_seconds
+    return Caller(tenant, _provenance(message, info), max(min(longest, _left(info)), LEAST_SECONDS))
+
+
+def _provenance(message: Message, info: activity.Info) -> Provenance:
+    if info.in_workflow:
+        derived = f"{info.workflow_run_id}:{info.activity_id}"
+        origin = Origin.HARNESS_OUTCOME if info.workflow_type in HARNESS_WORKFLOWS else Origin.CALLER
+    else:
+        derived, origin = str(info.activity_run_id), Origin.CALLER
+    return Provenance(
+        key=getattr(message, "idempotency_key", None) or derived,
+        origin=origin,
+        workflow_id=_reporting_workflow(info),
+        run_id=info.workflow_run_id,
+    )
+
+
+def _reporting_workflow(info: activity.Info) -> str | None:
+    # A record that is delivered later was made by the workflow whose id begins the deliverer's.
+    if info.workflow_type == "DeliverRecords" and info.workflow_id is not None:
+        return info.workflow_id.partition("/records/")[0]
+    return info.workflow_id
+
+
+def _left(info: activity.Info) -> float:
+    """Give the seconds that own work may take before the server gives this attempt up."""
+    bounds = []
+    if info.start_to_close_timeout is not None:
+        bounds.append((info.started_time + info.start_to_close_timeout) - datetime.now(UTC))
+    if info.schedule_to_close_timeout is not None:
+        bounds.append((info.scheduled_time + info.schedule_to_close_timeout) - datetime.now(UTC))
+    return min((bound.total_seconds() for bound in bounds), default=60.0) - MARGIN_SECONDS
+
+
+def _final(error: FinalError) -> ApplicationError:
+    details = []
+    if isinstance(error, Conflict) and error.actual_revision is not None:
+        details.append({"actual_revision": error.actual_revision})
+    return ApplicationError(str(error), *details, type=type(error).__name__, non_retryable=True)

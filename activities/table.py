@@ -1,0 +1,53 @@
+"""Which activity is which use case: name, the message it takes, and how long it may work."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from poimen.contracts.memory_calls import (
+    AnalyzeError,
+    DocumentDecision,
+    GetContext,
+    HealthCheck,
+    HealthReport,
+    LearnFromExecution,
+    RetireKnowledge,
+    SearchKnowledge,
+)
+from poimen.contracts.message import Message
+
+from memory.analyze import analyze
+from memory.document import document
+from memory.health import health
+from memory.knowledge import retire, search
+from memory.learn import learn
+from memory.recall import recall
+from memory.stores import Caller, Stores
+
+UseCase = Callable[[Any, Caller, Stores], Awaitable[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One activity. `longest_seconds` bounds its work; None is the settings' deadline of a memory call."""
+
+    name: str
+    takes: type[Message]
+    use_case: UseCase
+    longest_seconds: float | None = None
+
+
+async def _health(_: HealthCheck, caller: Caller, stores: Stores) -> HealthReport:
+    return await health(caller.tenant, stores)
+
+
+# GetContext and SearchKnowledge carry deadlines of their own, at most a minute.
+TABLE: Final = (
+    Entry("GetContext", GetContext, recall, 60.0),
+    Entry("LearnFromExecution", LearnFromExecution, learn),
+    Entry("AnalyzeError", AnalyzeError, analyze),
+    Entry("DocumentDecision", DocumentDecision, document),
+    Entry("SearchKnowledge", SearchKnowledge, search, 60.0),
+    Entry("RetireKnowledge", RetireKnowledge, retire, 5.0),
+    Entry("HealthCheck", HealthCheck, _health, 5.0),
+)

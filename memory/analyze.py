@@ -1,0 +1,302 @@
+"""AnalyzeError: recognise a failure, put it on record, and say what ended it before."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Final
+
+from poimen.contracts.memory_calls import (
+    Analysis,
+    AnalyzeError,
+    RecoveryStep,
+    RememberedItem,
+    RetryAdvice,
+    SeenBefore,
+    TierReport,
+)
+from poimen.contracts.message import decode, encode
+from poimen.contracts.vocabulary import FailureSource
+
+from memory import items
+from memory.items import Known, NewItem
+from memory.journal import Entry, EventKind, describe, entry, occurrence_of
+from memory.journal.event import run_of
+from memory.learning.advice import Admissible, Advice, advise
+from memory.learning.evidence import fold
+from memory.learning.outcomes import ActionKind
+from memory.learning.pairing import tried_in
+from memory.observations import (
+    OWN,
+    attempts,
+    fingerprint,
+    keep_environment,
+    observations,
+    record_attempt,
+    run_name,
+)
+from memory.postgres import Row, Transaction, load_queries, tenant_transaction
+from memory.scrub import scrub, scrub_warning
+from memory.signatures import Signature, sign
+from memory.stores import Caller, Stores
+
+SQL = load_queries(__package__, "analyze.sql")
+MOST_TOLD_LESSONS: Final = 2
+# What a caller who names no policy is taken to allow.
+DEFAULT_DELAY_SECONDS: Final = 1.0
+DEFAULT_LONGEST_SECONDS: Final = 60.0
+UNBOUNDED_ATTEMPTS: Final = 1_000
+_ACTIONS: Final[dict[str, ActionKind]] = {"repair": "repair", "retry_after": "wait", "retry": "none"}
+_NOT_OWN: Final[dict[FailureSource, str]] = {
+    "cancelled": "the attempt was cancelled",
+    "worker_lost": "the worker was lost",
+    "budget": "the budget ended the attempt",
+    "executor": "the executor could not run the attempt",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """One failed attempt of a step: the masked call, its signature, and where it belongs."""
+
+    call: AnalyzeError
+    signature: Signature
+    occurrence: str
+    run: str | None
+
+    @property
+    def step(self) -> str:
+        return self.call.step or ""
+
+    @property
+    def lesson(self) -> str:
+        return items.lesson_id(self.call.scope, self.step, self.signature.key)
+
+
+async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysis:
+    """Record a failed attempt and answer with its signature, what is known of it, and advice.
+
+    Asked again under the same key it gives the same answer, marked as a duplicate. Raises Conflict when the key was
+    used for another request, StoreUnavailable when the record cannot be written in time.
+    """
+    began = time.monotonic()
+    masked, found = scrub(call, stores.masker)
+    event = describe(
+        EventKind.ERROR_ANALYZED,
+        masked,
+        encode(masked),
+        tenant=caller.tenant,
+        provenance=caller.provenance,
+    )
+    async with (
+        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
+        entry(tx, event) as record,
+    ):
+        if record.stored is not None:
+            answer = decode(Analysis, record.stored.result["answer"]).message
+            return answer.model_copy(update={"duplicate": True})
+        analysis, changed = await _analysis(tx, record, masked, caller)
+        told = {"tiers": (_report(analysis, began),), "warnings": scrub_warning(found)}
+        analysis = analysis.model_copy(update=told)
+        await record.finish({"answer": encode(analysis), "items": changed})
+    return analysis
+
+
+async def _analysis(tx: Transaction, record: Entry, call: AnalyzeError, caller: Caller) -> tuple[Analysis, list[str]]:
+    """Give the analysis, and the ids of the items that this failure made or brought back."""
+    provenance = caller.provenance
+    if call.source not in OWN:
+        await record_attempt(tx, record, call, provenance, "failed")
+        return _not_own(call, record.id), []
+    failure = _Failure(call, _signature(call), occurrence_of(call, provenance), run_of(call, provenance))
+    await record_attempt(tx, record, call, provenance, "failed", failure.signature)
+    await keep_environment(tx, call.environment)
+    await _keep_signature(tx, record, failure)
+    lesson, changed = await _keep_lesson(tx, record, failure)
+    key = items.key_of(lesson)
+    rows = (await observations(tx, call.scope, [key]))[key]
+    return await _answer(tx, record, failure, lesson, rows), changed
+
+
+def _signature(call: AnalyzeError) -> Signature:
+    if call.source != "timeout":
+        return sign(call.error)
+    # What a step printed before it was cut off says little about why it hung, and changes from run to run.
+    line = "TimeoutError: the step ran longer than its time-out"
+    return replace(sign(line), kind="timeout", title="time-out", sample=line, retry_after_seconds=None)
+
+
+async def _keep_signature(tx: Transaction, record: Entry, failure: _Failure) -> None:
+    signature = failure.signature
+    await tx.run(
+        SQL["put_signature"],
+        scope=failure.call.scope,
+        signature=signature.key,
+        kind=signature.kind,
+        family=signature.family,
+        title=signature.title,
+        template=signature.template,
+        sample=signature.sample,
+        weak=signature.weak,
+        position=record.position,
+        run=failure.run,
+        recorded_at=record.recorded_at,
+    )
+
+
+async def _keep_lesson(tx: Transaction, record: Entry, failure: _Failure) -> tuple[Row, list[str]]:
+    """Give the lesson of this failure, made now if it is new, live again if it was retired."""
+    row = await tx.row(items.SQL["item"], id=failure.lesson)
+    changed = False
+    if row is None:
+        changed = await items.put_item(tx, _lesson(failure), record)
+    elif row["state"] == "retired":
+        revived = await tx.row(
+            items.SQL["revive_item"],
+            id=failure.lesson,
+            position=record.position,
+            recorded_at=record.recorded_at,
+        )
+        changed = revived is not None
+    if row is None or changed:
+        row = await tx.row(items.SQL["item"], id=failure.lesson)
+    assert row is not None
+    return row, [failure.lesson] if changed else []
+
+
+def _lesson(failure: _Failure) -> NewItem:
+    signature = failure.signature
+    return NewItem(
+        id=failure.lesson,
+        scope=failure.call.scope,
+        kind="lesson",
+        title=_title(signature),
+        # Searched, not shown: what is shown is told from the evidence, on read.
+        text=f"{_title(signature)}. {signature.template} {signature.sample}".strip(),
+        origin="harness_outcome",
+        trust="observed",
+        step=failure.step,
+        signature=signature.key,
+    )
+
+
+def _title(signature: Signature) -> str:
+    return signature.title or "a failure without words"
+
+
+async def _answer(tx: Transaction, record: Entry, failure: _Failure, lesson: Row, rows: list[Row]) -> Analysis:
+    call, signature = failure.call, failure.signature
+    environment = fingerprint(call.environment)
+    records = attempts(rows)
+    evidence = fold(records, signature.key, environment, failure.occurrence)
+    tried = tried_in(records, failure.occurrence, signature.key)
+    advice = advise(evidence, _admissible(call, signature), tried, _title(signature))
+    earlier = [row for row in rows if row["occurrence"] != failure.occurrence]
+    first_run = next(iter(evidence.runs), None)
+    name = await run_name(tx, first_run) or first_run
+    return Analysis(
+        signature=signature.key,
+        family=signature.family,
+        kind=signature.kind,
+        title=_title(signature),
+        failing_line=signature.sample,
+        seen_before=_seen_before(earlier, signature.key, name),
+        lessons=await _lessons(tx, failure, lesson, earlier),
+        recovery_steps=_recovery_steps(advice),
+        advice=_retry_advice(advice, call, first_run, name),
+        event_id=record.id,
+    )
+
+
+def _admissible(call: AnalyzeError, signature: Signature) -> Admissible:
+    longest = call.longest_delay_seconds
+    asked = call.service_wait_seconds
+    return Admissible(
+        repairs=call.repairs,
+        next_delay_seconds=DEFAULT_DELAY_SECONDS if call.next_delay_seconds is None else call.next_delay_seconds,
+        longest_delay_seconds=DEFAULT_LONGEST_SECONDS if longest is None else longest,
+        attempts_left=UNBOUNDED_ATTEMPTS if call.attempts_left is None else call.attempts_left,
+        service_wait_seconds=signature.retry_after_seconds if asked is None else asked,
+        weak=signature.weak,
+    )
+
+
+def _seen_before(earlier: list[Row], signature: str, first_run: str | None) -> SeenBefore | None:
+    """Count what was seen of the failure before the occurrence at hand; None when it is new."""
+    failed = [row for row in earlier if row["signature"] == signature]
+    if not failed:
+        return None
+    return SeenBefore(
+        occurrences=len({row["occurrence"] for row in failed}),
+        runs=len({row["run"] or row["occurrence"] for row in failed}),
+        first_run=first_run,
+        first_at=min(row["recorded_at"] for row in failed),
+        last_at=max(row["recorded_at"] for row in failed),
+    )
+
+
+async def _lessons(tx: Transaction, failure: _Failure, lesson: Row, earlier: list[Row]) -> tuple[RememberedItem, ...]:
+    lessons: list[RememberedItem] = []
+    if earlier:
+        environment = fingerprint(failure.call.environment)
+        evidence = fold(attempts(earlier), failure.signature.key, environment)
+        seen_at = max(row["recorded_at"] for row in earlier)
+        lessons.append(items.remembered(Known(lesson, evidence, seen_at), "signatures", "same failure, same step"))
+    if failure.step:
+        told = await tx.rows(
+            items.SQL["told_lessons"], scope=failure.call.scope, step=failure.step, limit=MOST_TOLD_LESSONS
+        )
+        lessons += [items.remembered(Known(row), "signatures", "told by this step") for row in told]
+    return tuple(lessons)
+
+
+def _recovery_steps(advice: Advice) -> tuple[RecoveryStep, ...]:
+    return tuple(
+        RecoveryStep(
+            action=_ACTIONS[step.action],
+            repair=step.repair,
+            delay_seconds=step.delay_seconds,
+            level=step.level,
+            confidence=step.confidence,
+            worked=step.worked,
+            tried=step.tried,
+            retry=step.retry,
+        )
+        for step in advice.recovery_steps
+    )
+
+
+def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None) -> RetryAdvice:
+    because = advice.because.replace(run, name) if run and name else advice.because
+    return RetryAdvice(
+        verdict=advice.verdict,
+        repair=advice.repair,
+        delay_seconds=advice.delay_seconds,
+        attempts_left=call.attempts_left,
+        confidence=advice.confidence,
+        because=because,
+    )
+
+
+def _not_own(call: AnalyzeError, event_id: str) -> Analysis:
+    """Answer a failure of the harness: it says nothing about the step, so it has no signature and teaches nothing."""
+    title = _NOT_OWN.get(call.source, f"the harness reported {call.source}")
+    because = f"{title}; that says nothing about {call.step or 'the step'}"
+    return Analysis(
+        signature="",
+        family="",
+        kind=call.source,
+        title=title,
+        failing_line="",
+        advice=RetryAdvice(
+            verdict="retry",
+            delay_seconds=call.next_delay_seconds or 0.0,
+            attempts_left=call.attempts_left,
+            confidence=0.0,
+            because=because,
+        ),
+        event_id=event_id,
+    )
+
+
+def _report(analysis: Analysis, began: float) -> TierReport:
+    milliseconds = round((time.monotonic() - began) * 1000)
+    return TierReport(tier="signatures", status="answered", found=len(analysis.lessons), elapsed_ms=milliseconds)

@@ -1,0 +1,84 @@
+"""DocumentDecision: put a decision on record; the end of a step execution also counts for prevention."""
+
+from poimen.contracts.memory_calls import AttemptRecord, DocumentDecision, Documented
+from poimen.contracts.message import decode, encode
+
+from memory.journal import Entry, EventKind, describe, entry, occurrence_of
+from memory.journal.event import run_of
+from memory.observations import OWN, fingerprint, keep_environment, occurrence_rows
+from memory.postgres import Transaction, load_queries, tenant_transaction
+from memory.scrub import scrub, scrub_warning
+from memory.stores import Caller, Stores
+
+SQL = load_queries(__package__, "document.sql")
+STEP_COMPLETION = "step_completion"
+
+
+async def document(call: DocumentDecision, caller: Caller, stores: Stores) -> Documented:
+    """Record a decision exactly once.
+
+    Asked again under the same key it gives the same answer, marked as a duplicate. Raises Conflict when the key was
+    used for another request, StoreUnavailable when the record cannot be written in time.
+    """
+    masked, found = scrub(call, stores.masker)
+    event = describe(
+        EventKind.DECISION_DOCUMENTED,
+        masked,
+        encode(masked),
+        tenant=caller.tenant,
+        provenance=caller.provenance,
+    )
+    async with (
+        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
+        entry(tx, event) as record,
+    ):
+        if record.stored is not None:
+            answer = decode(Documented, record.stored.result["answer"]).message
+            return answer.model_copy(update={"duplicate": True})
+        if masked.kind == STEP_COMPLETION:
+            await _keep_outcome(tx, record, masked, caller)
+        documented = Documented(decision_id=f"dec-{record.id}", warnings=scrub_warning(found))
+        await record.finish({"answer": encode(documented), "items": []})
+    return documented
+
+
+async def _keep_outcome(tx: Transaction, record: Entry, call: DocumentDecision, caller: Caller) -> None:
+    """Keep how the execution began: the rate of incidents is counted from these, healthy ones included."""
+    began = next((attempt for attempt in call.attempts if _own(attempt)), None)
+    if began is None or call.step is None or call.end is None:
+        return
+    occurrence = occurrence_of(call, caller.provenance)
+    await keep_environment(tx, call.environment)
+    prevented = call.prevention
+    await tx.run(
+        SQL["put_outcome"],
+        scope=call.scope,
+        step=call.step,
+        run=run_of(call, caller.provenance) or occurrence,
+        branch=call.branch or "",
+        visit=call.visit,
+        environment=fingerprint(call.environment),
+        prevented_by=prevented.repair if prevented else None,
+        prevented_signature=prevented.signature if prevented else None,
+        first_signature=await _first_signature(tx, call, began, occurrence),
+        ended=call.end,
+        position=record.position,
+        recorded_at=record.recorded_at,
+    )
+
+
+def _own(attempt: AttemptRecord) -> bool:
+    # A lost worker before the step's first own end says nothing about how the step begins.
+    return attempt.outcome == "succeeded" or attempt.source is None or attempt.source in OWN
+
+
+async def _first_signature(
+    tx: Transaction, call: DocumentDecision, began: AttemptRecord, occurrence: str
+) -> str | None:
+    if began.outcome == "succeeded":
+        return None
+    # A failure that memory lost is analysed later: then the record has no signature, and the row has.
+    if began.signature:
+        return began.signature
+    rows = await occurrence_rows(tx, call.scope, call.step or "", occurrence)
+    return next((row["signature"] for row in rows if row["attempt"] == began.attempt), None)

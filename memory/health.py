@@ -1,0 +1,77 @@
+"""HealthCheck: say of each tier whether it answers, in a sentence, within a second."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from poimen.contracts.memory_calls import HealthReport, TierCondition
+
+from memory.errors import PoimenError, StoreUnavailable
+from memory.journal import Follower
+from memory.journal.follow import FollowerSettings
+from memory.postgres import load_queries, tenant_transaction
+from memory.stores import Stores
+from memory.vectors.index import Condition
+from memory.vectors.project import FOLLOWER, index_projection
+
+SQL = load_queries(__package__, "health.sql")
+DEADLINE_SECONDS: Final = 0.8
+LONGEST_LAG_SECONDS: Final = 30.0
+
+
+async def health(tenant: str, stores: Stores) -> HealthReport:
+    """Ask every tier at once; one that does not answer is down, and says so."""
+    conditions = await asyncio.gather(
+        _condition("signatures", lambda: _signatures(tenant, stores)),
+        _condition("vectors", lambda: _vectors(tenant, stores)),
+        _condition("vault", lambda: _vault(tenant, stores)),
+    )
+    return HealthReport(tiers=tuple(conditions))
+
+
+async def _condition(tier: str, ask: Callable[[], Awaitable[Condition]]) -> TierCondition:
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            found = await ask()
+    except TimeoutError:
+        found = Condition("down", f"no answer within {DEADLINE_SECONDS:g} s")
+    except StoreUnavailable as error:
+        found = Condition("down", f"{error} Steps go on without it, and records are kept until it is back.")
+    except (PoimenError, OSError) as error:
+        found = Condition("down", str(error) if isinstance(error, PoimenError) else "cannot be read")
+    return TierCondition(
+        tier=tier,
+        health=found.health,
+        detail=found.detail,
+        elapsed_ms=round((time.monotonic() - began) * 1000),
+        lag_seconds=found.lag_seconds,
+    )
+
+
+async def _signatures(tenant: str, stores: Stores) -> Condition:
+    async with tenant_transaction(stores.pool, tenant, deadline_seconds=DEADLINE_SECONDS) as tx:
+        row = await tx.row(SQL["newest_event"])
+    if row is None:
+        return Condition("ok", "Postgres answers; nothing is on record yet", 0.0)
+    return Condition("ok", "Postgres answers", 0.0)
+
+
+async def _vectors(tenant: str, stores: Stores) -> Condition:
+    condition = await stores.index.health(tenant, deadline_seconds=DEADLINE_SECONDS)
+    asked = FollowerSettings(deadline_seconds=DEADLINE_SECONDS)
+    follower = Follower(stores.pool, tenant, FOLLOWER, index_projection(stores), asked)
+    lag = await follower.lag()
+    if lag.seconds <= LONGEST_LAG_SECONDS:
+        return Condition(condition.health, condition.detail, round(lag.seconds, 3))
+    behind = f"{condition.detail}; {lag.events} events behind: is a memory worker running?"
+    return Condition("degraded", behind, round(lag.seconds, 3))
+
+
+async def _vault(tenant: str, stores: Stores) -> Condition:
+    shelf = await stores.notes.read(tenant)
+    read = f"{len(shelf.notes)} notes read"
+    if not shelf.problems:
+        return Condition("ok", read)
+    return Condition("degraded", f"{read}, {len(shelf.problems)} not: {shelf.problems[0]}")

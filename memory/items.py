@@ -1,0 +1,152 @@
+"""Items: how knowledge is stored, named and turned into what is delivered."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from poimen.contracts.memory_calls import RememberedItem
+from poimen.contracts.vocabulary import ItemKind, Tier, Trust
+
+from memory.errors import Conflict, NotFound
+from memory.ids import item_id, may_be_item, shown
+from memory.journal import Entry
+from memory.learning.evidence import Evidence, fold
+from memory.lessons import best_action, evidence_text
+from memory.observations import Key, attempts, observations
+from memory.postgres import Row, Transaction, load_queries
+
+SQL = load_queries(__package__, "items.sql")
+LONGEST_TITLE: Final = 200
+LONGEST_TEXT: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """An item that is about to be stored."""
+
+    id: str
+    scope: str
+    kind: ItemKind
+    title: str
+    text: str
+    origin: str
+    trust: Trust
+    state: str = "active"
+    step: str | None = None
+    signature: str | None = None
+    tags: tuple[str, ...] = ()
+    principal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An item's row, and its evidence if it is a lesson made from outcomes."""
+
+    row: Row
+    evidence: Evidence | None = None
+    seen_at: datetime | None = field(default=None)
+
+
+def lesson_id(scope: str, step: str, signature: str) -> str:
+    """Give the id of the lesson that a step's failure with a signature makes."""
+    return item_id("lesson", "signature", scope, step, signature)
+
+
+async def put_item(tx: Transaction, item: NewItem, entry: Entry) -> bool:
+    """Store an item; return False when it is on record already."""
+    row = await tx.row(
+        SQL["put_item"],
+        id=item.id,
+        scope=item.scope,
+        kind=item.kind,
+        level="L1",
+        state=item.state,
+        title=_short(item.title, LONGEST_TITLE),
+        text=item.text,
+        origin=item.origin,
+        trust=item.trust,
+        step=item.step,
+        signature=item.signature,
+        tags=list(item.tags),
+        principal=item.principal,
+        position=entry.position,
+        recorded_at=entry.recorded_at,
+    )
+    return row is not None
+
+
+async def find_item(tx: Transaction, name: str) -> Row:
+    """Give the item with this id, whole or shortened.
+
+    Raises NotFound, and Conflict when a shortened id fits more than one item.
+    """
+    if not may_be_item(name):
+        raise NotFound("An item's id looks like les-7f3c21d0; this one does not.")
+    rows = await tx.rows(SQL["items_like"], beginning=name)
+    if not rows:
+        raise NotFound(f"{shown(name)} is not on record.")
+    if len(rows) > 1:
+        both = " or ".join(_apart(rows[0]["id"], rows[1]["id"]))
+        raise Conflict(f"{name} fits more than one item; give {both}.")
+    return rows[0]
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    same = next(n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return one[: same + 1], other[: same + 1]
+
+
+async def with_evidence(
+    tx: Transaction, scope: str, rows: Iterable[Row], environment: str, occurrence: str | None = None
+) -> list[Known]:
+    """Give the items with what their lessons' evidence says now, seen from one environment."""
+    known = list(rows)
+    keys = {row["id"]: key_of(row) for row in known if row["signature"] is not None}
+    found = await observations(tx, scope, keys.values())
+    return [_known(row, keys.get(row["id"]), found, environment, occurrence) for row in known]
+
+
+def _known(
+    row: Row, key: Key | None, found: Mapping[Key, list[Row]], environment: str, occurrence: str | None
+) -> Known:
+    if key is None:
+        return Known(row)
+    records = found[key]
+    evidence = fold(attempts(records), key.signature, environment, occurrence)
+    return Known(row, evidence, max((record["recorded_at"] for record in records), default=None))
+
+
+def key_of(row: Row) -> Key:
+    """Give the key whose evidence a lesson's row tells."""
+    return Key(row["step"] or "", row["signature"], row["retired_position"] or 0)
+
+
+def remembered(known: Known, tier: Tier, because: str, score: float | None = None) -> RememberedItem:
+    """Give an item as it is delivered."""
+    row, evidence = known.row, known.evidence
+    said: Any = row["text"]
+    confidence: float | None = row["confidence"]
+    if evidence is not None:
+        said = evidence_text(row["step"] or "", row["title"], evidence)
+        confidence = best_action(evidence)
+    title = row["title"]
+    return RememberedItem(
+        id=shown(row["id"]),
+        revision=row["revision"],
+        kind=row["kind"],
+        level=row["level"],
+        tier=tier,
+        title=title[:1].upper() + title[1:],
+        text=_short(said, LONGEST_TEXT),
+        origin=row["origin"],
+        trust=row["trust"],
+        confidence=confidence,
+        score=score,
+        recorded_at=known.seen_at or row["updated_at"],
+        because=because,
+    )
+
+
+def _short(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"

@@ -1,0 +1,141 @@
+"""Tier 1's observations: what was tried, as rows; every statistic is folded from them on read."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from poimen.contracts.memory_calls import AnalyzeError, LearnFromExecution
+from poimen.contracts.vocabulary import OWN_FAILURES, AttemptOutcome
+
+from memory.journal import Entry, Provenance, canonical_json, occurrence_of
+from memory.journal.event import run_of
+from memory.learning.outcomes import AppliedAction, Attempt
+from memory.postgres import Row, Transaction, load_queries
+from memory.signatures import Signature
+
+SQL = load_queries(__package__, "observations.sql")
+LATEST: Final = 200
+"""Failures of a key that evidence is made from; older ones weigh nothing any more."""
+
+# A step that runs longer than its own time-out failed by itself; a lost worker or a cancel says nothing about it.
+OWN: Final = OWN_FAILURES | {"timeout"}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A step's failure; observations up to the position `floor` no longer count."""
+
+    step: str
+    signature: str
+    floor: int = 0
+
+
+async def observations(tx: Transaction, scope: str, keys: Iterable[Key]) -> dict[Key, list[Row]]:
+    """Give the rows of each key's latest occurrences, in the order of their records."""
+    asked = list(dict.fromkeys(keys))
+    found: dict[Key, list[Row]] = {key: [] for key in asked}
+    if not asked:
+        return found
+    by_name = {(key.step, key.signature): key for key in asked}
+    rows = await tx.rows(
+        SQL["observations"],
+        scope=scope,
+        steps=[key.step for key in asked],
+        signatures=[key.signature for key in asked],
+        floors=[key.floor for key in asked],
+        limit=LATEST,
+    )
+    for row in rows:
+        found[by_name[row["step"], row["of_signature"]]].append(row)
+    return found
+
+
+async def occurrence_rows(tx: Transaction, scope: str, step: str, occurrence: str) -> list[Row]:
+    """Give the attempts of one occurrence, in order, each with the `title` of its failure."""
+    return await tx.rows(SQL["occurrence"], scope=scope, step=step, occurrence=occurrence)
+
+
+async def record_attempt(
+    tx: Transaction,
+    entry: Entry,
+    call: AnalyzeError | LearnFromExecution,
+    provenance: Provenance,
+    outcome: AttemptOutcome,
+    signature: Signature | None = None,
+) -> None:
+    """Record the attempt that a call reports; a second report of the same attempt changes nothing."""
+    await tx.run(
+        SQL["put_attempt"],
+        scope=call.scope,
+        step=call.step or "",
+        occurrence=occurrence_of(call, provenance),
+        attempt=call.attempt,
+        run=run_of(call, provenance),
+        branch=call.branch,
+        visit=call.visit,
+        outcome=outcome,
+        source=call.source if isinstance(call, AnalyzeError) else None,
+        signature=signature.key if signature else None,
+        family=signature.family if signature else None,
+        environment=fingerprint(call.environment),
+        action=call.applied.kind,
+        repair=call.applied.repair,
+        repair_exit_code=call.applied.exit_code,
+        waited_seconds=call.applied.waited_seconds,
+        since_first_failure_seconds=call.applied.since_first_failure_seconds,
+        package_id=call.package_id,
+        position=entry.position,
+        recorded_at=entry.recorded_at,
+    )
+
+
+async def keep_environment(tx: Transaction, environment: Mapping[str, str]) -> None:
+    """Keep what the environment's fingerprint stands for."""
+    if environment:
+        await tx.run(SQL["put_environment"], fingerprint=fingerprint(environment), parts=dict(environment))
+
+
+async def run_name(tx: Transaction, run: str | None) -> str | None:
+    """Give the name people know a run by: its workflow id, else the run itself."""
+    if run is None:
+        return None
+    row = await tx.row(SQL["run_name"], run=run)
+    return workflow_of_run(row["workflow_id"], row["step"], row["visit"]) if row else run
+
+
+def workflow_of_run(workflow_id: str, step: str | None, visit: int | None) -> str:
+    """Give the workflow id of a run from that of one of its steps: RUN/STEP, RUN/STEP/VISIT when visited again."""
+    if step is None:
+        return workflow_id
+    return workflow_id.removesuffix(f"/{visit}").removesuffix(f"/{step}")
+
+
+def fingerprint(environment: Mapping[str, str]) -> str:
+    """Give the name of an environment; an empty one has the empty name."""
+    if not environment:
+        return ""
+    return hashlib.sha256(canonical_json(dict(environment)).encode("utf-8", "replace")).hexdigest()[:32]
+
+
+def attempts(rows: Iterable[Row]) -> list[Attempt]:
+    """Give the rows as learning reads them."""
+    return [
+        Attempt(
+            occurrence=row["occurrence"],
+            # A caller who names no run is one by occurrence: two of its failures are not one run's.
+            run=row["run"] or row["occurrence"],
+            attempt=row["attempt"],
+            outcome=row["outcome"],
+            signature=row["signature"],
+            applied=AppliedAction(
+                kind=row["action"],
+                repair=row["repair"],
+                waited_seconds=row["waited_seconds"],
+                since_first_failure_seconds=row["since_first_failure_seconds"],
+            ),
+            environment=row["environment"] or "",
+            recorded_order=row["position"],
+        )
+        for row in rows
+    ]

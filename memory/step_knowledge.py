@@ -1,0 +1,125 @@
+"""What tier 1 knows of one step: its failures with their evidence, how it lately began, and what helped it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from poimen.contracts.memory_calls import EarlierAttempt, GetContext, Prevention
+
+from memory import items
+from memory.items import Known
+from memory.journal import Provenance, occurrence_of
+from memory.learning.outcomes import StepOutcome
+from memory.learning.prevent import prevent
+from memory.observations import fingerprint, occurrence_rows
+from memory.postgres import Row, Transaction, load_queries
+
+SQL = load_queries(__package__, "step_knowledge.sql")
+MOST_LESSONS: Final = 12
+MOST_TOLD: Final = 2
+# Enough to see six executions without prevention behind a hold-out every tenth.
+LATEST_OUTCOMES: Final = 100
+LATEST_RUNS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class StepKnowledge:
+    """What is on record of a step; `helped` is item id → (worked, tried)."""
+
+    lessons: tuple[Known, ...]
+    told: tuple[Known, ...]
+    outcomes: tuple[StepOutcome, ...]
+    earlier: tuple[EarlierAttempt, ...]
+    helped: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prevented:
+    """A prevention that was decided, or one that is left out this once to see whether it is needed."""
+
+    prevention: Prevention
+    held_out: bool
+
+
+async def step_knowledge(tx: Transaction, call: GetContext, provenance: Provenance) -> StepKnowledge:
+    """Read what is on record of the step that a call names."""
+    step, scope = call.step or "", call.scope
+    outcomes = await tx.rows(SQL["latest_outcomes"], scope=scope, step=step, limit=LATEST_OUTCOMES)
+    began = {row["first_signature"] for row in outcomes} | {row["prevented_signature"] for row in outcomes}
+    rows = await tx.rows(
+        items.SQL["lessons_of_step"],
+        scope=scope,
+        step=step,
+        first=call.last_signature,
+        wanted=sorted(began - {None}),
+        limit=MOST_LESSONS,
+    )
+    occurrence = occurrence_of(call, provenance)
+    lessons = await items.with_evidence(tx, scope, rows, fingerprint(call.environment), occurrence)
+    told = await tx.rows(items.SQL["told_lessons"], scope=scope, step=step, limit=MOST_TOLD) if step else []
+    helped = await tx.rows(SQL["helped"], scope=scope, step=step, limit=LATEST_RUNS)
+    return StepKnowledge(
+        lessons=tuple(lessons),
+        told=tuple(Known(row) for row in told),
+        outcomes=tuple(_outcome(row) for row in outcomes),
+        earlier=await _earlier(tx, call, occurrence),
+        helped={row["id"]: (row["worked"], row["tried"]) for row in helped},
+    )
+
+
+async def _earlier(tx: Transaction, call: GetContext, occurrence: str) -> tuple[EarlierAttempt, ...]:
+    if call.earlier_attempts or call.attempt == 1:
+        return call.earlier_attempts
+    rows = await occurrence_rows(tx, call.scope, call.step or "", occurrence)
+    return tuple(
+        EarlierAttempt(
+            attempt=row["attempt"],
+            outcome=row["outcome"],
+            signature=row["signature"],
+            title=row["title"],
+        )
+        for row in rows
+        if row["attempt"] < call.attempt
+    )
+
+
+def _outcome(row: Row) -> StepOutcome:
+    return StepOutcome(
+        run=row["run"],
+        branch=row["branch"],
+        visit=row["visit"],
+        environment=row["environment"] or "",
+        prevented_by=row["prevented_by"],
+        prevented_signature=row["prevented_signature"],
+        first_signature=row["first_signature"],
+        succeeded=row["ended"] == "succeeded",
+        recorded_order=row["position"],
+    )
+
+
+def prevention(call: GetContext, known: StepKnowledge) -> Prevented | None:
+    """Give the repair to run before attempt 1, if the step lately began with what it is known to end."""
+    if call.attempt != 1 or not call.repairs:
+        return None
+    evidence = {one.evidence.signature: one.evidence for one in known.lessons if one.evidence is not None}
+    found = prevent(known.outcomes, evidence, call.repairs, fingerprint(call.environment))
+    if found is None:
+        return None
+    title = next(one.row["title"] for one in known.lessons if one.row["signature"] == found.signature)
+    return Prevented(
+        Prevention(
+            repair=found.repair,
+            because=found.because.replace("this failure", title),
+            signature=found.signature,
+            confidence=found.confidence,
+        ),
+        found.held_out,
+    )
+
+
+async def failure_words(tx: Transaction, scope: str, signature: str | None) -> str:
+    """Give the words of a failure that was seen in this scope, "" for one that was not."""
+    if not signature:
+        return ""
+    row = await tx.row(SQL["signature_words"], scope=scope, signature=signature)
+    return f"{row['title']} {row['template']} {row['sample']}" if row else ""

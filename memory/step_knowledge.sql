@@ -1,0 +1,36 @@
+-- name: latest_outcomes
+-- How the latest executions of a step began and ended.
+select *
+from step_outcomes
+where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
+order by position desc
+limit %(limit)s
+
+-- name: signature_words
+-- What a failure looked like when it was first seen in a scope.
+select title, template, sample
+from signatures
+where tenant = %(tenant)s and scope = %(scope)s and signature = %(signature)s
+
+-- name: helped
+-- How often a retry that had an item in its context succeeded, in the latest executions of a step.
+with recent as (
+  select run
+  from step_outcomes
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
+  order by position desc
+  limit %(limit)s
+),
+told as (
+  -- A receipt counts once, by the first outcome that names it; an attempt 1 had nothing to be helped with.
+  select distinct on (attempts.package_id) attempts.package_id, attempts.outcome
+  from attempts
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and attempt > 1
+    and package_id is not null and run in (select run from recent)
+  order by attempts.package_id, attempts.position
+)
+select item.id, count(*) as tried, count(*) filter (where told.outcome = 'succeeded') as worked
+from told
+join receipts on receipts.tenant = %(tenant)s and receipts.package_id = told.package_id
+cross join unnest(receipts.item_ids) as item (id)
+group by item.id

@@ -1,0 +1,158 @@
+"""`poimen why`: tell in plain words what memory knew of a run's steps, what it advised, and what came of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from poimen.contracts.memory_calls import (
+    Analysis,
+    AnalyzeError,
+    AppliedAction,
+    AttemptRecord,
+    DocumentDecision,
+    LearnFromExecution,
+    RetryAdvice,
+)
+from poimen.contracts.message import decode
+
+from memory.errors import NotFound
+from memory.ids import shown
+from memory.journal import EventKind, RecordedEvent, events_of_run
+from memory.observations import run_name
+from memory.postgres import Row, Transaction, load_queries, tenant_transaction
+from memory.stores import Stores
+from memory.telling import AttemptTold, StepTold, tell_step
+
+SQL = load_queries(__package__, "why.sql")
+DEADLINE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What memory did in a run: its name, its id, and each step execution in the order they began."""
+
+    name: str
+    run: str
+    steps: tuple[StepTold, ...]
+
+    @property
+    def text(self) -> str:
+        """Give it for a person to read."""
+        if len(self.steps) == 1:
+            return "\n".join(tell_step(self.steps[0]))
+        told = ((f"{step.label}", *(f"  {line}" for line in tell_step(step))) for step in self.steps)
+        return "\n".join(line for lines in told for line in lines)
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What is on record of one step execution."""
+
+    decision: DocumentDecision | None = None
+    failed: dict[int, tuple[AnalyzeError, Analysis]] = field(default_factory=dict)
+    ended: dict[int, LearnFromExecution] = field(default_factory=dict)
+    prevention: tuple[str, str, bool] | None = None
+    receipts: list[Row] = field(default_factory=list)
+
+
+async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: str | None = None) -> Explanation:
+    """Tell what memory did in a run, named by its run id or its workflow id (then its latest run).
+
+    Raises NotFound when nothing is on record of the run or of the step.
+    """
+    async with tenant_transaction(stores.pool, tenant, deadline_seconds=DEADLINE_SECONDS) as tx:
+        run, events = await _events(tx, run_or_workflow_id)
+        facts = _facts(events, await tx.rows(SQL["deliveries"], run=run))
+        name = await run_name(tx, run) or run
+    steps = tuple(_told(*key, known) for key, known in facts.items() if step in {None, key[0]})
+    if not steps and step is not None:
+        raise NotFound(f"{name} has no step of that name on record.")
+    return Explanation(name, run, steps)
+
+
+async def _events(tx: Transaction, name: str) -> tuple[str, list[RecordedEvent]]:
+    events = await events_of_run(tx, name)
+    if events:
+        return name, events
+    row = await tx.row(SQL["run_of_workflow"], workflow_id=name)
+    row = row or await tx.row(SQL["run_of_steps"], beginning=f"{name}/")
+    if row is None:
+        raise NotFound("No run of that name is on record: give a workflow id or a run id of this tenant.")
+    return row["run"], await events_of_run(tx, row["run"])
+
+
+def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[tuple[str, int], _Facts]:
+    facts: dict[tuple[str, int], _Facts] = {}
+    for event in events:
+        if event.step is not None:
+            _add(facts.setdefault((event.step, event.visit or 1), _Facts()), event)
+    for row in receipts:
+        facts.setdefault((row["step"], row["visit"] or 1), _Facts()).receipts.append(row)
+    return facts
+
+
+def _add(known: _Facts, event: RecordedEvent) -> None:
+    attempt = event.attempt or 1
+    if event.kind is EventKind.ERROR_ANALYZED:
+        call = decode(AnalyzeError, event.payload).message
+        known.failed.setdefault(attempt, (call, decode(Analysis, event.result["answer"]).message))
+    elif event.kind is EventKind.EXECUTION_LEARNED:
+        known.ended.setdefault(attempt, decode(LearnFromExecution, event.payload).message)
+    elif event.kind is EventKind.CONTEXT_DELIVERED:
+        prevention = event.payload["prevention"]
+        known.prevention = (prevention["repair"], prevention["because"], event.payload["held_out"])
+    elif event.kind is EventKind.DECISION_DOCUMENTED and event.payload.get("kind") == "step_completion":
+        known.decision = decode(DocumentDecision, event.payload).message
+
+
+def _told(step: str, visit: int, known: _Facts) -> StepTold:
+    decision = known.decision
+    documented = {record.attempt: record for record in decision.attempts} if decision else {}
+    numbers = sorted({*documented, *known.failed, *known.ended})
+    delivered = {item: None for row in known.receipts for item in row["item_ids"]}
+    return StepTold(
+        step=step,
+        visit=visit,
+        end=decision.end if decision else None,
+        reason=decision.reasoning if decision else "",
+        observed=bool(decision and decision.memory == "observe"),
+        prevention=_prevention(known),
+        held_out=known.prevention is not None and known.prevention[2],
+        attempts=tuple(_attempt(number, documented.get(number), known) for number in numbers),
+        delivered=tuple(shown(item) for item in delivered),
+        empty_reasons=tuple(dict.fromkeys(row["empty_reason"] for row in known.receipts if row["empty_reason"])),
+        silent_tiers=_silent(known.receipts),
+    )
+
+
+def _prevention(known: _Facts) -> tuple[str, str] | None:
+    if known.prevention is not None:
+        return known.prevention[:2]
+    used = known.decision.prevention if known.decision else None
+    return (used.repair, used.because) if used else None
+
+
+def _silent(receipts: Iterable[Row]) -> tuple[str, ...]:
+    reports = (report for row in receipts for report in row["tiers"])
+    silent = (f"{r['tier']} {r['status']}" for r in reports if r["status"] in {"late", "down"})
+    return tuple(dict.fromkeys(silent))
+
+
+def _attempt(number: int, record: AttemptRecord | None, known: _Facts) -> AttemptTold:
+    """Put an attempt together from its own report and from the step's; either may be missing."""
+    call, analysis = known.failed.get(number, (None, None))
+    ended = known.ended.get(number)
+    reported = call or ended
+    applied: AppliedAction = record.applied if record else reported.applied if reported else AppliedAction()
+    advice: RetryAdvice | None = analysis.advice if analysis else record.advice if record else None
+    failed = record.outcome == "failed" if record else call is not None
+    return AttemptTold(
+        number=number,
+        failed=failed,
+        source=call.source if call else record.source if record else None,
+        signature=(analysis.signature if analysis else record.signature if record else None) or None,
+        title=analysis.title if analysis else record.title if record else None,
+        seen_runs=analysis.seen_before.runs if analysis and analysis.seen_before else 0,
+        applied=applied,
+        advice=advice,
+        next_move=record.next_move if record else "",
+    )
