@@ -1,13 +1,9 @@
 """Hand what could not be written to an abandoned child that goes on trying."""
 
-import json
-
 from poimen.contracts.message import encode
 from poimen.contracts.run_io import DeliverRecordsInput, PendingRecord
+from poimen.record_batches import batches
 from temporalio import workflow
-
-# A payload may have 2 MiB; a child's input stays well below it.
-MOST_BYTES = 512 * 1024
 
 
 async def deliver_later(pending: list[PendingRecord], queue: str) -> None:
@@ -21,17 +17,3 @@ async def deliver_later(pending: list[PendingRecord], queue: str) -> None:
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             static_summary=f"{len(records)} records of {info.workflow_id}"[:200],
         )
-
-
-def batches(pending: list[PendingRecord]) -> list[list[PendingRecord]]:
-    """Cut records into lists of at most half a MiB of JSON, in order."""
-    found: list[list[PendingRecord]] = []
-    size = MOST_BYTES + 1
-    for record in pending:
-        length = len(json.dumps(record.message, ensure_ascii=False).encode())
-        if size + length > MOST_BYTES:
-            found.append([])
-            size = 0
-        found[-1].append(record)
-        size += length
-    return found

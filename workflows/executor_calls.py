@@ -1,6 +1,6 @@
 """Calls to executors and to a caller's own activities: one attempt each, bounded, cancelled to the end."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -118,7 +118,9 @@ async def _execute(name: str, queue: str, request: Message, seconds: float, summ
             summary=summary,
         )
     except ActivityError as error:
-        return _failure(error, "no executor took the work")
+        failure = _failure(error, "no executor took the work")
+        # What an executor itself raises is never the step's own failure.
+        return replace(failure, source="executor") if failure.source == "step" else failure
 
 
 def _failure(error: ActivityError, nobody: str) -> CallFailure:

@@ -43,7 +43,8 @@ def of_command(result: CommandResult | CallFailure, source: Source, *, cut_by_bu
     if result.end == "signaled":
         return replace(report, error=_joined(output, f"killed by signal {result.signal}"))
     if result.end == "cancelled":
-        return replace(report, source="cancelled", error="the command was cancelled")
+        # A cancel that the workflow asked for is raised, not answered: this one came from an executor that shut down.
+        return replace(report, source="worker_lost", error=result.detail or "the executor was shut down")
     reason = result.detail or f"the command could not run: {result.end}"
     return replace(report, source="executor", error=reason, final=reason)
 

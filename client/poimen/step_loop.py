@@ -42,7 +42,7 @@ async def run_step(spec: StepSpec, ports: StepPorts, memory: MemoryLink) -> Step
 
     Cancellation is documented as well, and raised again.
     """
-    step = _StepLoop(StepState(spec, ports.now(), spec.policy), ports, memory)
+    step = StepLoop(StepState(spec, ports.now(), spec.policy), ports, memory)
     try:
         move = await step.run()
     except asyncio.CancelledError:
@@ -51,28 +51,32 @@ async def run_step(spec: StepSpec, ports: StepPorts, memory: MemoryLink) -> Step
     return await step.finish(move.end or "failed", move.reason)
 
 
-class _StepLoop:
+class StepLoop:
+    """The parts of a step execution in the order ``run`` calls them; a handle calls them one by one."""
+
     def __init__(self, state: StepState, ports: StepPorts, memory: MemoryLink) -> None:
         self.state, self.ports, self.memory = state, ports, memory
         self.mode = state.spec.memory
 
     async def run(self) -> Move:
+        """Attempt the step until a move ends it."""
         while True:
             self.state.policy = self.ports.bounds(self.state.spec.policy)
             exhausted = budget_end(self.state.policy, self.state.spent_at(self.ports.now()))
             if exhausted is not None:
                 return exhausted
-            await self._recall()
-            await self._prevent()
+            await self.recall()
+            await self.prevent()
             report = await self._attempt()
             if report.outcome == "succeeded":
-                return await self._succeeded(report)
-            move = await self._failed(report)
+                return await self.succeeded(report)
+            move = await self.failed(report)
             if move.end is not None:
                 return move
-            await self._apply(move)
+            await self.apply(move)
 
     async def finish(self, end: StepEnd, reason: str) -> StepResult:
+        """Document the end and return the result."""
         state, memory = self.state, self.memory
         if self.mode != "off":
             await memory.document(document_end(state, end, reason, self.ports.now()), "document")
@@ -92,7 +96,8 @@ class _StepLoop:
             undelivered_records=len(memory.pending) + memory.dropped,
         )
 
-    async def _recall(self) -> None:
+    async def recall(self) -> None:
+        """Ask what is known before the next attempt."""
         self.state.package = None
         if self.mode != "on":
             return
@@ -100,7 +105,8 @@ class _StepLoop:
         call = ask_for_context(self.state, self.ports.now())
         self.state.package = await self.memory.recall(call, f"recall · attempt {call.attempt}")
 
-    async def _prevent(self) -> None:
+    async def prevent(self) -> None:
+        """Run the repair that memory wants before the first attempt, if its author allowed that."""
         package = self.state.package
         known = package.prevention if package and self.state.number == 1 else None
         # Only what the author allowed before a failure runs before one, whoever asks for it.
@@ -114,11 +120,16 @@ class _StepLoop:
         self._show("running")
         context = render(state.workflow_context(now), state.package)
         report = await self.ports.attempt(AttemptWork(state.number, context, state.left(now).time_seconds))
-        state.last = report
-        state.count(attempts=1, tokens=report.tokens)
+        self.count(report)
         return report
 
-    async def _succeeded(self, report: AttemptReport) -> Move:
+    def count(self, report: AttemptReport) -> None:
+        """Take note that an attempt was made."""
+        self.state.last = report
+        self.state.count(attempts=1, tokens=report.tokens)
+
+    async def succeeded(self, report: AttemptReport) -> Move:
+        """Tell memory of a success that was counted already; return the end it makes."""
         self.state.record(report, None, None)
         if self.mode != "off":
             call = tell_success(self.state, report)
@@ -126,7 +137,8 @@ class _StepLoop:
         reason = _success_reason(self.state.spent.attempts, self.state.prevention, self.state.applied)
         return Move("policy", reason, end="succeeded")
 
-    async def _failed(self, report: AttemptReport) -> Move:
+    async def failed(self, report: AttemptReport) -> Move:
+        """Tell memory of a failure that was counted already; return what follows it."""
         state = self.state
         failed_at = self.ports.now()
         state.analysis = None
@@ -142,7 +154,8 @@ class _StepLoop:
         state.first_failed_at.setdefault(state.analysis.signature if state.analysis else None, failed_at)
         return move
 
-    async def _apply(self, move: Move) -> None:
+    async def apply(self, move: Move) -> None:
+        """Wait or repair as the move says, before the next attempt."""
         if move.delay_seconds > 0:
             self._show(f"waiting {move.delay_seconds:g} s")
             await self.ports.wait(move.delay_seconds, move.reason)
