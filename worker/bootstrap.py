@@ -1,0 +1,84 @@
+"""Put a worker together: which queues it polls, with what, under which limits."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.boundary import MemoryActivities
+from activities.failures import SentenceFailureConverter
+from executors.activities import ExecutorActivities
+from executors.settings import ExecutorSettings
+from memory.stores import Stores
+from worker.exits import TemporalDown
+from worker.settings import Settings
+from workflows.deliver_records import DeliverRecords
+from workflows.executor_calls import claim_queue
+from workflows.harness_run import HarnessRun
+from workflows.harness_step import HarnessStep
+
+WORKFLOWS: Final = (HarnessRun, HarnessStep, DeliverRecords)
+# The default payload converter, so that any caller's JSON fits; final errors leave without a stack.
+CONVERTER: Final = dataclasses.replace(DataConverter.default, failure_converter_class=SentenceFailureConverter)
+# Passed through, the contracts are imported once; reloaded, they would double the cost of a light workflow.
+RUNNER: Final = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen", "pydantic", "pydantic_core")
+)
+_CLAIMS_AT_ONCE: Final = 8
+
+
+async def connect(settings: Settings) -> Client:
+    """Connect to Temporal. Raises TemporalDown."""
+    config = settings.temporal()
+    try:
+        return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER)
+    except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
+        raise TemporalDown(config["target_host"]) from None
+
+
+def build_workers(
+    settings: Settings, client: Client, stores: Stores | None, executor: ExecutorSettings | None
+) -> list[Worker]:
+    """Return the workers of a process: of the memory role when it has stores, of the executor role when it has one.
+
+    A memory worker polls the task queue. An executor polls the queue of claims, which all executors share, and a
+    queue of its own, whose name is the same after a restart.
+    """
+    workers = []
+    if stores is not None:
+        slots = stores.settings.pool_max_size
+        activities = MemoryActivities(stores).all()
+        workers.append(_worker(settings, client, settings.task_queue, activities, slots, WORKFLOWS))
+    if executor is not None:
+        own = ExecutorActivities(executor)
+        claims = claim_queue(settings.task_queue)
+        workers.append(_worker(settings, client, claims, [own.claim_executor], _CLAIMS_AT_ONCE))
+        work: list[Callable[..., Any]] = [own.run_command, own.run_model]
+        workers.append(_worker(settings, client, executor.queue, work, settings.values["commands_at_once"]))
+    return workers
+
+
+def _worker(
+    settings: Settings,
+    client: Client,
+    queue: str,
+    activities: Sequence[Callable[..., Any]],
+    slots: int,
+    workflows: Sequence[type] = (),
+) -> Worker:
+    return Worker(
+        client,
+        task_queue=queue,
+        activities=activities,
+        workflows=workflows,
+        workflow_runner=RUNNER,
+        max_concurrent_activities=slots,
+        graceful_shutdown_timeout=timedelta(seconds=settings.values["grace_seconds"]),
+        identity=settings.identity,
+    )

@@ -1,0 +1,139 @@
+"""What each command takes. Imports nothing that is slow: `poimen --help` must answer at once."""
+
+import argparse
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command: its module below `worker.cli`, its line of help, and its own arguments."""
+
+    module: str
+    about: str
+    add: Callable[[argparse.ArgumentParser], None] = lambda _parser: None
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong, and where help is."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
+
+
+def _state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", type=Path, default=Path(".poimen"), metavar="DIR", help="where its state is kept")
+
+
+def _up(parser: argparse.ArgumentParser) -> None:
+    _state(parser)
+    parser.add_argument(
+        "--workspace",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="a folder below which commands may run; may be repeated (default: this folder)",
+    )
+
+
+def _worker(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--role",
+        choices=("memory", "executor", "all"),
+        help="memory: workflows and memory; executor: commands and models; all: both (default: POIMEN_ROLE, or all)",
+    )
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the definition: .yaml, .yml or .json")
+    parser.add_argument("--id", help="the workflow id (default: the definition's name and a random ending)")
+    parser.add_argument("--memory", choices=("on", "observe", "off"), default="on", help="observe records only")
+    parser.add_argument("--workspace", metavar="DIR", help="where commands run, below an allowed root")
+    parser.add_argument("--tenant", help="who owns what is learned (default: the worker's)")
+    parser.add_argument("--no-wait", action="store_true", help="start it and return")
+
+
+def _tenant(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", help="whose memory (default: POIMEN_DEFAULT_TENANT)")
+
+
+def _migrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be applied, and apply nothing")
+
+
+def _why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN[/STEP]", help="a workflow id or a run id, and optionally one of its steps")
+    _tenant(parser)
+
+
+def _retire(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("item", metavar="ITEM", help="an item's id, as in les-7f3c21d0")
+    parser.add_argument("--reason", default="", help="kept with the record")
+    _tenant(parser)
+
+
+def _search(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", metavar="QUERY", help="words, an error's text or a signature")
+    parser.add_argument("--scope", help="the scope to search (default: all of the tenant's, one after the other)")
+    parser.add_argument("--limit", type=_limit, default=10, metavar="N", help="at most N items (1 to 100)")
+    _tenant(parser)
+
+
+def _limit(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= number <= 100:
+        raise argparse.ArgumentTypeError("a whole number from 1 to 100 is needed")
+    return number
+
+
+def _runs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--limit", type=_limit, default=10, metavar="N", help="the latest N runs (1 to 100)")
+
+
+def _demo(parser: argparse.ArgumentParser) -> None:
+    _state(parser)
+
+
+COMMANDS = {
+    "up": Command("up", "run Temporal, PostgreSQL and a worker here until Ctrl-C", _up),
+    "down": Command("down", "end the local stack that runs here", _state),
+    "demo": Command("demo", "see it: a small release runs several times, and memory changes what happens", _demo),
+    "run": Command("run", "run a definition and show what its steps came to", _run),
+    "runs": Command("runs", "the latest runs and how they ended", _runs),
+    "why": Command("why", "tell what memory knew, advised and why", _why),
+    "search": Command("search", "look knowledge up", _search),
+    "retire": Command("retire", "take a wrong item out of what is delivered", _retire),
+    "doctor": Command("doctor", "check everything that this depends on"),
+    "worker": Command("serve", "run a worker", _worker),
+    "migrate": Command("migrate", "bring the database to this version's schema", _migrate),
+    "schema": Command("schema", "print the JSON Schema of a definition, for editors"),
+}
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the parsed command line, with the command's module in `module`. Exits with 2 when it makes no sense."""
+    parser = _Parser(prog="poimen", description="A memory for the steps of Temporal workflows.", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, command in COMMANDS.items():
+        added = commands.add_parser(name, help=command.about, description=command.about, allow_abbrev=False)
+        added.add_argument("--json", action="store_true", help="print one JSON value, for programs")
+        command.add(added)
+        added.set_defaults(module=command.module)
+    _check_name(parser, arguments)
+    parsed = parser.parse_args(arguments)
+    if parsed.command is None and not parsed.version:
+        parser.print_help()
+    return parsed
+
+
+def _check_name(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    name = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if name is None or name in COMMANDS:
+        return
+    close = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+    shown = f'command "{name}"' if name.isprintable() and len(name) <= 64 else "command of that name"
+    parser.error(f"no {shown}" + (f'; did you mean "{close[0]}"?' if close else "."))

@@ -1,0 +1,76 @@
+"""Start a command, and end the process as the command ended."""
+
+import asyncio
+import importlib
+import inspect
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from worker.cli.arguments import parse
+
+_INTERRUPTED = 130
+_TERMINATED = 143
+_BROKEN_PIPE = 141
+
+
+class _Terminated(BaseException):
+    """SIGTERM came, and no command of its own took it."""
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and end the process.
+
+    It ends hard once everything is written: threads of the Temporal SDK that are still there when the interpreter
+    winds down can abort it, and then its exit code would be lost.
+    """
+    code = _code_of(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = _BROKEN_PIPE
+    os._exit(code)
+
+
+def _code_of(arguments: Sequence[str]) -> int:
+    signal.signal(signal.SIGTERM, _on_terminate)
+    try:
+        return run(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except _Terminated:
+        return _TERMINATED
+    except BrokenPipeError:
+        return _BROKEN_PIPE
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; an expected error is a sentence on standard error."""
+    parsed = parse(arguments)
+    if parsed.command is None:
+        return _version() if parsed.version else 2
+    try:
+        answer: Any = importlib.import_module(f"worker.cli.{parsed.module}").run(parsed)
+        return int(asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
+    except Exception as error:
+        explained = importlib.import_module("worker.exits").explain(error)
+        if explained is None:
+            raise
+        sentence, code = explained
+        print(sentence, file=sys.stderr)
+        return int(code)
+
+
+def _version() -> int:
+    metadata = importlib.import_module("importlib.metadata")
+    print(f"poimen-memory {metadata.version('poimen-memory')}")
+    return 0
+
+
+def _on_terminate(_number: int, _frame: object) -> None:
+    raise _Terminated

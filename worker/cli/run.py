@@ -1,0 +1,139 @@
+"""`poimen run`: start a definition, wait for it, and show what its steps came to."""
+
+import argparse
+import asyncio
+import re
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from temporalio import exceptions
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.common import TypedSearchAttributes
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+
+from poimen.contracts.definition import WorkflowDef
+from poimen.contracts.message import decode, encode
+from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
+from worker.bootstrap import connect
+from worker.cli.output import one_line, print_json, table
+from worker.definitions import load_definition
+from worker.exits import FAILED, OK, USAGE, ExitError
+from worker.local import load_settings
+from worker.settings import Settings
+from workflows.step_ports import scope_attributes
+
+_NOT_PLAIN = re.compile(r"[^\w.-]+")
+_ENDS = {
+    exceptions.CancelledError: "was cancelled",
+    exceptions.TerminatedError: "was terminated",
+    exceptions.TimeoutError: "timed out",
+}
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Start a HarnessRun; exit with 1 when it does not succeed."""
+    definition = load_definition(arguments.file)
+    message = StartHarnessRun(
+        definition=definition,
+        memory=arguments.memory,
+        workspace=_workspace(arguments.workspace),
+        tenant=arguments.tenant,
+    )
+    settings = load_settings()
+    client = await connect(settings)
+    handle = await _start(client, settings, arguments.id or _new_id(definition), message)
+    link = ui_link(settings, client.namespace, handle.id)
+    if not arguments.json:
+        print(f"{handle.id}  {link}" if link else handle.id, flush=True)
+    if arguments.no_wait:
+        if arguments.json:
+            print_json({"workflow_id": handle.id, "run_id": handle.first_execution_run_id, "link": link})
+        return OK
+    result = await _result(handle)
+    _show(result, handle.id, link, as_json=arguments.json)
+    return OK if result.end == "succeeded" else FAILED
+
+
+def ui_link(settings: Settings, namespace: str, workflow_id: str) -> str | None:
+    """Return the address of a workflow's page, None when no UI is known."""
+    base = settings.values["ui_url"]
+    if not base:
+        return None
+    return f"{base.rstrip('/')}/namespaces/{quote(namespace, safe='')}/workflows/{quote(workflow_id, safe='')}"
+
+
+async def _start(
+    client: Client, settings: Settings, workflow_id: str, message: StartHarnessRun
+) -> WorkflowHandle[Any, dict[str, Any]]:
+    definition = message.definition
+    try:
+        return await client.start_workflow(
+            "HarnessRun",
+            encode(message),
+            id=workflow_id,
+            task_queue=settings.task_queue,
+            result_type=dict,
+            static_summary=f"{definition.name} · memory {message.memory}"[:200],
+            search_attributes=TypedSearchAttributes(scope_attributes(definition.scope, message.tenant)),
+        )
+    except WorkflowAlreadyStartedError:
+        raise ExitError(f"{workflow_id} is running already; give another --id, or wait for it.") from None
+
+
+async def _result(handle: WorkflowHandle[Any, dict[str, Any]]) -> HarnessRunResult:
+    try:
+        return decode(HarnessRunResult, await handle.result(), "HarnessRun").message
+    except WorkflowFailureError as error:
+        cause = error.cause
+        if isinstance(cause, ApplicationError) and cause.type == "RunFailed" and cause.details:
+            return decode(HarnessRunResult, cause.details[0], "HarnessRun").message
+        raise _ended(handle.id, cause) from None
+    except asyncio.CancelledError:
+        print(f"The run goes on. To end it: temporal workflow cancel --workflow-id {handle.id}", file=sys.stderr)
+        raise
+
+
+def _ended(workflow_id: str, cause: BaseException) -> ExitError:
+    if isinstance(cause, ApplicationError) and cause.type == "InvalidInput":
+        return ExitError(cause.message, USAGE)
+    how = next((words for kind, words in _ENDS.items() if isinstance(cause, kind)), f"failed: {cause}")
+    return ExitError(f"{workflow_id} {how}.")
+
+
+def _show(result: HarnessRunResult, workflow_id: str, link: str | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"workflow_id": workflow_id, "link": link, **encode(result)})
+        return
+    rows = [
+        (
+            step.phase,
+            step.step if step.visit == 1 else f"{step.step} ({step.visit})",
+            str(step.attempts),
+            f"{step.seconds:.1f}",
+            step.end,
+            one_line(f"{step.prevented_by} first; {step.reason}" if step.prevented_by else step.reason, 60),
+        )
+        for step in result.steps
+    ]
+    if rows:
+        print(table(("phase", "step", "attempts", "seconds", "end", "reason"), rows, right=(2, 3)))
+    print(f"{result.end}: {one_line(result.reason, 200)}")
+    if result.undelivered_records:
+        print(f"{result.undelivered_records} records wait for memory to come back; they are delivered then.")
+
+
+def _workspace(given: str | None) -> str | None:
+    """Return an absolute path for a folder that is here, and the text as it is for one of a remote executor."""
+    if given is None:
+        return None
+    path = Path(given)
+    return str(path.absolute()) if path.is_dir() else given
+
+
+def _new_id(definition: WorkflowDef) -> str:
+    # No slash, so that RUN/STEP can be taken apart.
+    name = _NOT_PLAIN.sub("-", definition.name).strip("-.") or "run"
+    return f"{name}-{secrets.token_hex(3)}"

@@ -1,0 +1,23 @@
+"""Background task: keep the index of knowledge in step with the journal, one follower a tenant."""
+
+import asyncio
+
+from memory.journal import Follower
+from memory.postgres import listen
+from memory.stores import Stores
+from memory.vectors.project import FOLLOWER, index_projection
+
+
+async def follow_journal(stores: Stores, stop: asyncio.Event) -> None:
+    """Follow until `stop` is set. Of all workers one holds each follower's lease; outages are waited out."""
+    apply = index_projection(stores)
+    followers = [Follower(stores.pool, tenant, FOLLOWER, apply) for tenant in stores.settings.tenants]
+
+    def woken() -> None:
+        for follower in followers:
+            follower.wake()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(listen(stores.settings.postgres_dsn, woken, stop))
+        for follower in followers:
+            tasks.create_task(follower.run(stop))

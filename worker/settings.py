@@ -1,0 +1,197 @@
+"""The settings of a worker and of the command line, read once, at start; the only place that sees the environment."""
+
+import dataclasses
+import os
+import re
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+
+from temporalio.envconfig import ClientConfig, ClientConnectConfig
+
+from executors.settings import ExecutorSettings, ModelEndpoint
+from memory.settings import MemorySettings
+from poimen.contracts.problems import hint, quoted, safe_name
+from worker.options import OPTIONS, PREFIX, SettingsError, read_options
+from worker.stack.state import own_folder
+
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+_MODEL_FIELDS = tuple(spec.name for spec in dataclasses.fields(ModelEndpoint))
+_NOT_PLAIN = re.compile(r"[^a-z0-9]+")
+_PASSWORD = re.compile(r"\bpassword\s*=\s*('(?:[^'\\]|\\.)*'|\S+)")
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variables of this process."""
+    return os.environ  # noqa: TID251  because every other module is handed settings
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was set, checked for form; each part is built, and its needs checked, when it is asked for."""
+
+    values: Mapping[str, Any] = field(repr=False)
+    models: Mapping[str, Any] = field(repr=False)
+    given: frozenset[str]
+    variables: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def load(cls, variables: Mapping[str, str] | None = None) -> Self:
+        """Read the settings from the variables, by default this process's. Raises SettingsError."""
+        variables = environment() if variables is None else variables
+        read = read_options(variables)
+        return cls(read.values, read.models, read.given, dict(variables))
+
+    @property
+    def role(self) -> str:
+        return str(self.values["role"])
+
+    @property
+    def task_queue(self) -> str:
+        return str(self.values["task_queue"])
+
+    @property
+    def identity(self) -> str:
+        return self.values["identity"] or f"poimen-{self.role}@{socket.gethostname()}:{os.getpid()}"
+
+    @property
+    def default_tenant(self) -> str:
+        return str(self.values["default_tenant"] or self.values["tenants"][0])
+
+    def temporal(self) -> ClientConnectConfig:
+        """Return how to reach Temporal: the variables, files and profiles that the `temporal` CLI reads too."""
+        try:
+            config = ClientConfig.load_client_connect_config(override_env_vars=dict(self.variables))
+        except Exception as error:  # the SDK raises what its core gives, without a type of its own
+            raise SettingsError(f"The Temporal profile cannot be read: {error}") from None
+        return {"target_host": "localhost:7233", **config}
+
+    def memory(self) -> MemorySettings:
+        """Return the memory's settings. Raises SettingsError for what is missing."""
+        values = self.values
+        for name in ("postgres_dsn", "masking_key"):
+            if not values[name]:
+                variable = PREFIX + name.upper()
+                raise SettingsError(f"{variable} is not set; a memory worker needs it ({variable}_FILE names a file).")
+        if not values["tenants"]:
+            raise SettingsError(f"{PREFIX}TENANTS names no tenant.")
+        if self.default_tenant not in values["tenants"]:
+            raise SettingsError(f"{PREFIX}DEFAULT_TENANT is not one of {PREFIX}TENANTS.")
+        size = int(values["pool_size"])
+        return MemorySettings(
+            postgres_dsn=values["postgres_dsn"],
+            masking_key=values["masking_key"].encode(),
+            vault_path=values["vault"].absolute(),
+            tenants=values["tenants"],
+            default_tenant=self.default_tenant,
+            secrets=self._secrets(),
+            pool_min_size=min(2, size),
+            pool_max_size=size,
+        )
+
+    def executor(self) -> ExecutorSettings:
+        """Return the executor's settings; its host id is made the first time and kept in its state folder."""
+        state = own_folder(self.values["state"].absolute())
+        host = _host_id(state)
+        allowed = frozenset(self.values["allowed_variables"])
+        path = self.values["command_path"] or self.variables.get("PATH") or _DEFAULT_PATH
+        return ExecutorSettings(
+            host=host,
+            queue=f"{self.task_queue}-executor-{host}",
+            state_dir=state,
+            workspace_roots=self.values["workspaces"],
+            command_enabled=self.values["commands"],
+            allowed_variables=allowed,
+            variables={name: self.variables[name] for name in sorted(allowed) if name in self.variables},
+            models=self._models(),
+            base_environment={"PATH": path, "LANG": "C.UTF-8"},
+        )
+
+    def shown(self) -> dict[str, str]:
+        """Return every setting as text for the log, secrets masked."""
+        shown = {name: _shown(value) for name, value in self.values.items() if not OPTIONS[name].secret}
+        shown |= {
+            name: "(set)" if self.values[name] else "(not set)" for name, option in OPTIONS.items() if option.secret
+        }
+        return shown | {"models": ", ".join(sorted(self.models))}
+
+    def _secrets(self) -> tuple[str, ...]:
+        values = self.values
+        own = [_password(values[name]) for name in ("postgres_dsn", "postgres_owner_dsn") if values[name]]
+        keys = [endpoint.api_key for endpoint in self._models().values()]
+        known = (*own, values["masking_key"], *keys, *values["secrets"])
+        return tuple(dict.fromkeys(secret for secret in known if secret))
+
+    def _models(self) -> dict[str, ModelEndpoint]:
+        return {name: self._model(name, table) for name, table in self.models.items()}
+
+    def _model(self, name: str, table: Mapping[str, Any]) -> ModelEndpoint:
+        label = f"Model {safe_name(name) or 'of that name'}"
+        for key in table:
+            if key not in _MODEL_FIELDS:
+                shown = quoted([key]) or "of such a name"
+                raise SettingsError(f"{label} has no setting {shown}{hint(key, _MODEL_FIELDS)}")
+        for key in ("base_url", "model"):
+            if not table.get(key):
+                raise SettingsError(f'{label} needs "{key}".')
+        headers = table.get("headers", {})
+        if not isinstance(headers, Mapping):
+            raise SettingsError(f"{label}: headers must be a table.")
+        try:
+            return ModelEndpoint(
+                base_url=str(table["base_url"]),
+                model=str(table["model"]),
+                api_key=self._resolved(table.get("api_key"), label),
+                max_tokens=int(table["max_tokens"]) if "max_tokens" in table else None,
+                timeout=float(table.get("timeout", 600)),
+                headers={str(key): self._resolved(value, label) or "" for key, value in headers.items()},
+                proxy=self._resolved(table.get("proxy"), label),
+            )
+        except (TypeError, ValueError):
+            raise SettingsError(f"{label}: max_tokens and timeout must be numbers.") from None
+
+    def _resolved(self, value: Any, label: str) -> str | None:
+        """Return the text, or the variable that ``env:NAME`` names."""
+        if value is None or not str(value).startswith("env:"):
+            return None if value is None else str(value)
+        name = str(value).removeprefix("env:")
+        if not self.variables.get(name):
+            raise SettingsError(f"{label}: the variable {safe_name(name) or 'it names'} is not set.")
+        return self.variables[name]
+
+
+def _host_id(state: Path) -> str:
+    file = state / "host"
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        known = file.read_text().strip()
+        if known:
+            return known
+        descriptor = os.open(file, os.O_WRONLY)  # a start was cut short in between
+    plain = _NOT_PLAIN.sub("-", socket.gethostname().lower()).strip("-")[:40] or "host"
+    host = f"{plain}-{secrets.token_hex(4)}"
+    with os.fdopen(descriptor, "w") as opened:
+        opened.write(host)
+    return host
+
+
+def _password(dsn: str) -> str | None:
+    if "://" in dsn:
+        try:
+            found = urlsplit(dsn).password
+        except ValueError:
+            return None
+        return unquote(found) if found else None
+    match = _PASSWORD.search(dsn)
+    return match[1].strip("'") if match else None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(str(item) for item in value)
+    return "" if value is None else str(value)
