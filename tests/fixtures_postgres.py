@@ -1,7 +1,5 @@
 """A real PostgreSQL a session; a fresh migrated database a test; a proxy that can break the connection."""
 
-import importlib
-import inspect
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -9,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import pytest_asyncio
 
+from memory.postgres.migrate import migrate
 from tests.tcp_proxy import TcpProxy, open_proxy
 from worker.stack.postgres import RunningPostgres
 from worker.stack.postgres import postgres_server as run_postgres
@@ -63,7 +62,7 @@ async def migrated_template(postgres_server: RunningPostgres) -> str:
     """The name of a migrated database that every test's own is cloned from; nothing may connect to it."""
     await _create(postgres_server, _TEMPLATE, "template1")
     await postgres_server.run_sql("CREATE EXTENSION vector;", postgres_server.dsn("postgres", _TEMPLATE))
-    await _migrate(postgres_server.dsn("poimen_owner", _TEMPLATE))
+    await migrate(postgres_server.dsn("poimen_owner", _TEMPLATE))
     return _TEMPLATE
 
 
@@ -108,15 +107,3 @@ async def tcp_proxy() -> AsyncIterator[Callable[[str, int], Awaitable[TcpProxy]]
 
 async def _create(server: RunningPostgres, name: str, template: str) -> None:
     await server.run_sql(f"CREATE DATABASE {name} OWNER poimen_owner TEMPLATE {template};")
-
-
-async def _migrate(owner_dsn: str) -> None:
-    try:
-        migrate = importlib.import_module("memory.postgres.migrate").migrate
-    except ModuleNotFoundError as error:
-        if error.name != "memory.postgres.migrate":
-            raise
-        return
-    outcome = migrate(owner_dsn)
-    if inspect.isawaitable(outcome):
-        await outcome
