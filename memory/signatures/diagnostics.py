@@ -18,7 +18,7 @@ _PLACED = re.compile(
 _SEVERITY = re.compile(r"(?:fatal error|error|Error|ERROR|E)\b(?=[\s:\[])")
 _IGNORED = re.compile(r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous|recipe for)\b")
 _RUSTC = re.compile(r"error(?P<code>\[E\d{4}\])?: (?P<text>.+)$")
-_ESLINT = re.compile(r"\d+:\d+\s+error\s+(?P<text>.+?)\s{2,}(?P<rule>[@\w/-]+)$")
+_ESLINT = re.compile(r"\d+:\d+\s+error\s+(?P<text>.+?)(?:\s{2,}(?P<rule>[@\w/-]+))?$")
 _LINKER = re.compile(
     r"(?:undefined reference to|undefined symbol:?|multiple definition of|cannot find -l|library not found for|"
     r"duplicate symbol|unresolved external symbol|Undefined symbols for|cannot find \S+\.(?:o|a|so)\b|relocation R_)"
@@ -70,7 +70,7 @@ def find_linker(lines: Sequence[Line], _text: str) -> Finding | None:
         words = line.words[found.start() :]
         if words.startswith("Undefined symbols") and place + 1 < len(lines):
             words = f"undefined symbol: {lines[place + 1].words.split(',')[0]}"
-        words = re.split(r"; \S+:|: first defined|>>>", words)[0]
+        words = re.split(r" referenced (?:in|by) |; \S+:|: first defined|>>>", words)[0]
         return Finding(Rank.DIAGNOSTIC, place, words, "linker")
     return None
 
@@ -96,5 +96,5 @@ def find_eslint(lines: Sequence[Line], _text: str) -> Finding | None:
     for place, line in enumerate(lines):
         found = _ESLINT.match(line.words)
         if found:
-            return Finding(Rank.DIAGNOSTIC, place, f"error {found['rule']}: {found['text']}", "lint")
+            return Finding(Rank.DIAGNOSTIC, place, f"error {found['rule'] or 'parse'}: {found['text']}", "lint")
     return None

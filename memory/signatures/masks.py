@@ -34,6 +34,7 @@ _ERROR_MASKS = (
         r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
         rf"|\b\d{{1,2}}:\d\d:\d\d(?:[.,]\d+)?\b|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},? )?(?:{_MONTHS}[a-z]{{0,6}} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTHS}[a-z]{{0,6}})\b(?:,? \d{{4}})?",
     ),
+    ("digest", r"\bsha\d{1,3}[-:][A-Za-z0-9+/]{3,128}=*|\bh1:[A-Za-z0-9+/]{8,128}=*"),
     ("norm", r"\b(?:utf|iso|sha|es|base|x86|md|http|ipv|oauth|log4j)-?\d{1,4}(?:-\d{1,2})?\b|\b(?:UTF|ISO|SHA|ES)-\d{1,4}(?:-\d{1,2})?\b"),
     ("code", _CODE_WORD + rf"|\b[1-5]\d\d(?=:? {_REASON})"),
     (
@@ -43,7 +44,7 @@ _ERROR_MASKS = (
         r"|\b(?:localhost|host\.docker\.internal)(?::\d{1,5})?\b"
         rf"|(?<![\w./@-])(?:[A-Za-z0-9_](?:[\w-]{{0,62}})\.){{1,8}}{_TLD}\.?(?::\d{{1,5}})?(?![\w(/-]|\.\w)"
         rf"|(?<![\w./@-])(?:[A-Za-z0-9_](?:[\w-]{{0,62}})\.){{2,8}}{_LOOSE_TLD}\.?(?::\d{{1,5}})?(?![\w(/-]|\.\w)"
-        r"|(?<![\w.-])[a-z][a-z0-9.-]{1,60}:\d{2,5}(?![\d:.\w])"
+        r"|(?<![\w.-])[a-z][a-z0-9.-]{1,60}:\d{2,5}(?![\d:\w]|\.\w)"
         r"|(?<=\bhost )[\w.-]+|(?<=\bhost: )[\w.-]+|(?<=\blookup )[\w.-]+|(?<=ENOTFOUND )[\w.-]+|(?<=EAI_AGAIN )[\w.-]+|(?<=\bresolve )[\w-]+\.[\w.-]+\w|(?<=connect to )[\w-]+\.[\w.-]+\w",
     ),
     (
@@ -53,7 +54,7 @@ _ERROR_MASKS = (
         r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]+[\\/][\w.@+~%$\\/-]*[\w\\/](?::\d+(?::\d+)?)?",
     ),
     ("hex", r"\b0[xX][0-9a-fA-F]+\b|\b(?=[0-9a-f]{0,63}\d)(?=[0-9]{0,63}[a-f])[0-9a-f]{7,64}\b|\b(?=[0-9A-F]{0,63}\d)(?=[0-9]{0,63}[A-F])[0-9A-F]{8,64}\b"),
-    ("id", r"\bsk-[\w*.-]+|[\w-]{0,40}\*{3,}[\w-]{0,40}|\b(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{10,80}\b|\b(?:org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu)[-_](?=[\w-]{0,80}\d)[\w-]{6,80}\b|\b[a-z][a-z0-9-]{1,60}-[a-f0-9]{7,10}-[a-z0-9]{5}\b"),
+    ("id", r"\bsk-[\w*.-]+|[\w-]{0,40}\*{3,}[\w-]{0,40}|\b(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{10,80}\b|\b(?:org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu)[-_](?=[\w-]{0,80}\d)[\w-]{6,80}\b|\b[a-z][a-z0-9-]{1,60}-[a-z0-9]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9-])"),
     ("source", r"\b[\w-]{1,60}\.(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml|cfg|ini)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"),
     (
         "number",
@@ -110,6 +111,8 @@ def path_name(path: str) -> str:
 
 def _relative(path: str, before: str) -> str:
     """A token with slashes that does not start at a root: a file, a package, an image, or two words."""
+    if re.fullmatch(r"\d+/\d+", path):
+        return "<number>"
     slashes = path.count("/") + path.count("\\")
     bare = _PLACE.sub("", path)
     name = re.split(r"[\\/]", bare)[-1]

@@ -17,7 +17,7 @@ from memory.signatures.masks import ErrorMasker
 from memory.signatures.normal import normal
 from memory.signatures.panics import find_go, find_rust
 from memory.signatures.stacks import find_fatal, find_ruby, find_stack, find_thrown
-from memory.signatures.tests_failed import find_browser_wait, find_go_test, find_jest, find_pytest
+from memory.signatures.tests_failed import find_browser_wait, find_go_test, find_jest, find_pytest, find_rspec
 from memory.signatures.tools import find_ansible, find_git, find_gradle, find_maven, find_npm, find_terraform
 from memory.signatures.tracebacks import find_python
 from memory.signatures.waits import retry_after_seconds
@@ -40,6 +40,7 @@ _SHAPES: tuple[tuple[tuple[str, ...], Find], ...] = (
     (("E  ", "FAILED ", "ERROR "), find_pytest),
     (("\u25cf ", "\u00d7 ", "FAIL "), find_jest),
     (("--- FAIL",), find_go_test),
+    (("Failure/Error: ",), find_rspec),
     (("ms exceeded",), find_browser_wait),
     ((":", "("), find_placed),
     (("undefined ", "multiple def", "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),

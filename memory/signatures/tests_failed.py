@@ -12,8 +12,8 @@ _PYTEST_LINE = re.compile(r"E\s{2,12}(?P<words>\S.*)$")
 _PYTEST_TITLE = re.compile(r"_{3,}\s(?:ERROR (?:at setup of|at teardown of|collecting) )?(?P<name>\S.{0,200}?)\s_{3,}$")
 _PYTEST_SUMMARY = re.compile(r"(?:FAILED|ERROR) (?P<id>\S{1,400}?)(?: - (?P<words>.+))?$")
 _ASSERTION = re.compile(r"(?:AssertionError\b|assert\b|Failed: |expect\()")
-_JEST_TITLE = re.compile(r"\u25cf (?P<name>.+)$|(?:\u00d7|FAIL)\s+(?P<path>\S+(?: > .+)?)$")
-_JEST_TEXT = re.compile(r"(?:expect\(|Error: |\w*Error: |thrown: |Cannot find module|Test suite failed)")
+_JEST_TITLE = re.compile(r"\u25cf (?P<name>.+)$|FAIL\s+\S{1,300}(?: \[[^\]]{1,40}\])? > (?P<test>.+)$")
+_JEST_BARE = re.compile(r"(?:expect\(|thrown: |AssertionError|assert)")
 _GO_FAIL = re.compile(r"--- FAIL: (?P<name>\S+)")
 _GO_TEXT = re.compile(r"[\w./-]{1,200}_test\.go:\d+: (?P<words>.+)$")
 _CALL_LOG = re.compile(r"-?\s*(?P<words>waiting for .+?)(?: to be .*)?$")
@@ -85,15 +85,24 @@ def _last_exception(lines: Sequence[Line], place: int) -> tuple[int, str] | None
 
 
 def find_jest(lines: Sequence[Line], _text: str) -> Finding | None:
-    """Find the first failed test of jest, vitest or playwright."""
-    title = next(((p, m) for p, m in ((p, _JEST_TITLE.match(x.words)) for p, x in enumerate(lines)) if m and m["name"]), None)
-    if title is None:
-        return None
-    for place in range(title[0] + 1, min(title[0] + 30, len(lines))):
-        words = lines[place].words
-        if _JEST_TEXT.match(words):
-            added = (("test", title[1]["name"].strip()),) if words.startswith("expect(") else ()
-            return Finding(Rank.RUNNER, place, words, "test_failed", added)
+    """Find the first failed test of jest or vitest: the line under its title says what is wrong."""
+    for place, line in enumerate(lines[:-1]):
+        title = _JEST_TITLE.match(line.words)
+        name = (title["name"] or title["test"]).strip() if title else ""
+        if not name or name == "Console":
+            continue
+        words = lines[place + 1].words
+        added = (("test", name),) if _JEST_BARE.match(words) else ()
+        return Finding(Rank.RUNNER, place + 1, words, "test_failed", added)
+    return None
+
+
+def find_rspec(lines: Sequence[Line], _text: str) -> Finding | None:
+    """Find the first failed example of RSpec."""
+    for place, line in enumerate(lines):
+        title = re.match(r"\d+\) (?P<name>.+)$", lines[place - 1].words) if place else None
+        if title and line.words.startswith("Failure/Error: "):
+            return Finding(Rank.RUNNER, place, line.words, "test_failed", (("test", title["name"]),))
     return None
 
 

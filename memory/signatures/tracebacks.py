@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from memory.signatures.clean import Line
+from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
 
 _FRAME = re.compile(r'File "[^"]{1,400}", line \d+(?:, in (?P<function>.{1,200}))?')
@@ -15,6 +16,8 @@ _CONTEXT = "During handling of the above exception, another exception occurred"
 _FURTHER_LINES = 6
 # Raised to steer a program, not to say what is wrong.
 _SIGNAL = re.compile(r"(?:[\w.]+\.)?(?:CancelledError|StopIteration|StopAsyncIteration|GeneratorExit|KeyboardInterrupt)\b")
+# A comparison of values names nothing: the test it stands in does.
+_COMPARED = re.compile(r"AssertionError(?:: [^A-Za-z]*(?:(?:not|is|in|None|True|False)\b[^A-Za-z]*){0,6})?$")
 _TYPE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*: \S")
 
 
@@ -38,13 +41,17 @@ def _exception_after(lines: Sequence[Line], start: int, indent: int) -> int | No
 def _exceptions(lines: Sequence[Line]) -> list[tuple[int, str]]:
     """Every (place of an exception line, innermost function before it), in order."""
     found: list[tuple[int, str]] = []
+    test = ""
     for place, line in enumerate(lines):
         frame = _FRAME.match(line.words)
         if frame is None:
             continue
         end = _exception_after(lines, place + 1, line.indent)
+        function = _own_function(frame["function"])
+        test = function if function.startswith("test") else test
         if end is not None and (not found or found[-1][0] != end):
-            found.append((end, _own_function(frame["function"])))
+            found.append((end, test or function))
+            test = ""
     return found
 
 
@@ -76,7 +83,7 @@ def find_python(lines: Sequence[Line], _text: str) -> Finding | None:
     if not found:
         return None
     place, function = _sub_exception(lines, found) or _root(lines, found)
-    words = lines[place].words
-    bare = ":" not in words or words.endswith(":")
+    words = continued(lines, place)
+    bare = ":" not in words or words.endswith(":") or _COMPARED.match(words) is not None
     added = (("function", function),) if bare and function else ()
     return Finding(Rank.TRACEBACK, place, words, "python_exception", added)

@@ -6,31 +6,33 @@ import re
 from collections.abc import Sequence
 
 from memory.signatures.clean import Line
+from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
 
 _WRAPPER = re.compile(
-    r"(?i)(?:"
-    r".{0,200}\bmake(?:\[\d+\])?: \*\*\* |.{0,40}process completed with exit code|.{0,200}exit(?:ed)? (?:with )?(?:non-zero )?(?:exit )?(?:code|status):?\s?\d+\.?\)?$"
-    r"|.{0,300}(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|collect2: error: ld returned"
-    r"|error: could not compile|error: aborting due to|.{0,20}elifecycle|error: command failed|.{0,40}command failed with exit code"
-    r"|.{0,20}build failed|.{0,60}\bfailed to solve: process|.{0,20}process \".{1,300}\" did not complete|.{0,40}compilation (?:failed|terminated|failure)|\d+ errors?(?: generated)?\.?$|found \d+ errors?"
-    r"|error: process completed|.{0,30}job failed|subprocess-exited-with-error|.{0,40}errors? occurred$|failed \((?:errors|failures)="
-    r"|=+ .{0,200}(?:failed|error).{0,100} =+$|test result: failed|error: test failed|fail\s+\S+$|exit (?:code|status) \d+$"
-    r"|error: failed to push some refs|tests?:? .{0,60}failed|.{0,20}script failed|.{0,40}not remake because of errors"
-    r"|error: metadata-generation-failed|error: failed building wheel|error: could not build wheels|.{0,30}did not run successfully"
-    r"|.{0,10}\d+ problems? \(|automatic merge failed|ninja: build stopped|error executing command|.{0,200}failed: \(exit \d+\)"
-    r"|execution failed for task|.{0,20}there are test failures|.{0,200}subprocess\.calledprocesserror|systemexit: \d+$"
-    r"|error: linking with|error: could not exec|.{0,10}lint(?:ing)? failed|fatal: could not read from remote repository"
-    r")"
+    r"(?i)(?:collect2: error: ld returned|error: could not (?:compile|exec|build wheels)|error: aborting due to|error: command failed"
+    r"|\d+ errors?(?: generated)?\.?$|found \d+ errors?|error: process completed|failed \((?:errors|failures)=|test result: failed|error: test failed"
+    r"|fail\s+\S+$|exit (?:code|status):? \d+$|error: failed to push some refs|tests?:? .{0,60}failed|automatic merge failed|ninja: build stopped"
+    r"|error executing command|execution failed for task|systemexit: \d+$|error: linking with|fatal: could not read from remote repository"
+    r"|error: metadata-generation-failed|error: failed building wheel|=+ .{0,200}(?:failed|error).{0,100} =+$)"
 )
+_WRAPS = re.compile(
+    r"(?i)\bmake(?:\[\d+\])?: \*\*\* |\bprocess completed with exit code|\bexit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
+    r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b|command failed with exit code|\bbuild failed"
+    r"|failed to solve: process|process \".{1,300}\" did not complete|\bcompilation (?:failed|terminated|failure)|\bjob failed(?=: exit)"
+    r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors|did not run successfully|\d problems? \("
+    r"|failed: \(exit \d+\)|there are test failures|subprocess\.calledprocesserror|\blint(?:ing)? failed"
+)
+# "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
+_BANNER = re.compile(r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$)")
 _HINT = re.compile(
     r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query|statement|please|usage|info|debug"
     r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$|at\b|in\b|suggestion"
     r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading|successfully|\[info\]|\[warn\w*\]"
-    r"|\[notice\]|location|possible|stdout|stderr|options|more details)(?=[:\s]|$|(?<=[#>|^+\]*-]))"
+    r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$|(?<=[#>|^+\]*-]))"
 )
 _LEVEL = re.compile(
-    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error)\b\]?!?)(?:\s{0,4}[:!\[(>|]|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)"
+    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}[:!\[(>|]|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)(?!\d)"
 )
 _SAID = re.compile(
     r"(?i)\b(?:error|failed|failure|fails|cannot|can't|can not|could not|couldn't|unable to|not found|no such|not exist|doesn't exist"
@@ -50,7 +52,7 @@ _TYPED_INSIDE = re.compile(r"(?:^|[\s({])(?P<words>(?:[\w$]{1,80}\.){0,12}[A-Z][
 
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
-    return _WRAPPER.match(words) is not None
+    return _WRAPPER.match(words) is not None or _WRAPS.search(words) is not None or _BANNER.match(words) is not None
 
 
 def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
@@ -59,16 +61,13 @@ def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
         return None
     for place, line in enumerate(lines):
         if _TYPED.match(line.words) and not is_wrapper(line.words) and not line.words.startswith(("Warning", "Error:")):
-            return Finding(Rank.TYPED, place, line.words, "exception")
+            return Finding(Rank.TYPED, place, continued(lines, place), "exception")
     return None
 
 
-def _with_next(lines: Sequence[Line], place: int) -> str:
-    """The line, and the one below it where the line only announces it."""
-    words = lines[place].words
-    if words.endswith(":") and place + 1 < len(lines):
-        return f"{words} {lines[place + 1].words}"
-    return words
+def _says_something(words: str) -> bool:
+    """Whether more than a logger's name or a rule of asterisks follows the level."""
+    return re.search(r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W_*=]|\w{8}", re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words)) is not None
 
 
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
@@ -76,11 +75,12 @@ def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
     said: int | None = None
     for place, line in enumerate(lines):
         words = line.words
-        if _LEVEL.match(words) and not is_wrapper(words) and len(words) > 8:
-            return Finding(Rank.LEVEL, place, _with_next(lines, place), "error")
+        level = _LEVEL.match(words)
+        if level and not is_wrapper(words) and _says_something(words[level.end() :]):
+            return Finding(Rank.LEVEL, place, continued(lines, place), "error")
         if said is None and _SAID.search(words) and not _HINT.match(words) and not is_wrapper(words):
-            said = place
-    return None if said is None else Finding(Rank.WORDS, said, _with_next(lines, said), "error")
+            said = place if _says_something(words) else None
+    return None if said is None else Finding(Rank.WORDS, said, continued(lines, said), "error")
 
 
 def find_wrapper(lines: Sequence[Line], _text: str) -> Finding | None:
