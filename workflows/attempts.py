@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from temporalio import workflow
+
 from poimen.contracts.definition import Check, Judge, Repair, Run, Step
 from poimen.contracts.execution import ActivityAnswer, ActivityWork, RenderedContext, RunCommand, RunModel
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
 from poimen.step_state import AttemptReport, AttemptWork
-from temporalio import workflow
-
 from workflows.executor_calls import CallFailure, run_activity, run_command, run_model
 from workflows.outcomes import judge_prompt, judged, of_activity, of_command, of_failure, of_model
 

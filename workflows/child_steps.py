@@ -2,9 +2,6 @@
 
 from datetime import timedelta
 
-from poimen.contracts.message import decode, encode
-from poimen.contracts.run_io import StartHarnessStep, StepResult
-from poimen.contracts.vocabulary import StepEnd
 from temporalio import workflow
 from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import (
@@ -15,6 +12,9 @@ from temporalio.exceptions import (
 )
 from temporalio.workflow import ChildWorkflowHandle
 
+from poimen.contracts.message import decode, encode
+from poimen.contracts.run_io import StartHarnessStep, StepResult
+from poimen.contracts.vocabulary import StepEnd
 from workflows.messages import detail_of
 from workflows.step_ports import scope_attributes
 

@@ -1,9 +1,10 @@
 """Hand what could not be written to an abandoned child that goes on trying."""
 
+from temporalio import workflow
+
 from poimen.contracts.message import encode
 from poimen.contracts.run_io import DeliverRecordsInput, PendingRecord
 from poimen.record_batches import batches
-from temporalio import workflow
 
 
 async def deliver_later(pending: list[PendingRecord], queue: str) -> None:

@@ -4,6 +4,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from temporalio import exceptions, workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, is_cancelled_exception
+
 from poimen.contracts.definition import ActivityCall, WorkflowDef
 from poimen.contracts.execution import (
     ActivityWork,
@@ -18,9 +22,6 @@ from poimen.contracts.execution import (
 from poimen.contracts.message import Message, decode, encode
 from poimen.contracts.problems import InvalidInput
 from poimen.contracts.vocabulary import FailureSource
-from temporalio import exceptions, workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, is_cancelled_exception
 
 ONCE = RetryPolicy(maximum_attempts=1)
 HEARTBEAT = timedelta(seconds=5)

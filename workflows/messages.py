@@ -2,12 +2,13 @@
 
 from typing import Any, TypeVar
 
-from poimen.contracts.message import Message, encode
-from poimen.contracts.problems import InvalidInput
-from poimen.entry import read_input, refuse
 from pydantic import BaseModel
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
+
+from poimen.contracts.message import Message, encode
+from poimen.contracts.problems import InvalidInput
+from poimen.entry import read_input, refuse
 
 M = TypeVar("M", bound=Message)
 

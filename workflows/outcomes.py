@@ -8,7 +8,6 @@ from typing import Literal
 from poimen.contracts.definition import Judge
 from poimen.contracts.execution import ActivityAnswer, CommandResult, ModelResult
 from poimen.step_state import AttemptReport
-
 from workflows.executor_calls import CallFailure
 
 Source = Literal["step", "verify", "judge"]

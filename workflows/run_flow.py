@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable
 
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+from temporalio.workflow import ChildWorkflowHandle
+
 from poimen.contracts.definition import GoTo, OnFailure, Phase, Step
 from poimen.contracts.memory_calls import DocumentDecision
 from poimen.contracts.message import encode
 from poimen.contracts.run_io import RunState, StartHarnessRun, StartHarnessStep, StepResult, StepSummary, StepTokens
 from poimen.memory_link import MemoryLink
-from temporalio import workflow
-from temporalio.exceptions import FailureError
-from temporalio.workflow import ChildWorkflowHandle
-
 from workflows.attempts import WorkPlace, gate
 from workflows.child_steps import child_id, run_child
 from workflows.run_budget import RunBudget

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from temporalio import workflow
+from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
+
 from poimen.contracts.definition import Step
 from poimen.details import step_details
 from poimen.step_rules import StepPolicy
 from poimen.step_state import AttemptReport, AttemptWork, Progress
-from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
-
 from workflows.attempts import WorkPlace, attempt, repair
 
 TENANT = SearchAttributeKey.for_keyword("MemoryTenant")
@@ -82,9 +82,9 @@ class WorkflowStepPorts:
             found.append(TENANT.value_set(tenant))
         if package and self._is_new("hits", len(package.items)):
             found.append(HITS.value_set(len(package.items)))
-        if analysis and self._is_new("signature", analysis.signature):
+        if analysis and analysis.signature and self._is_new("signature", analysis.signature):
             found.append(SIGNATURE.value_set(analysis.signature))
-        if analysis and self._is_new("verdict", analysis.advice.verdict):
+        if analysis and analysis.signature and self._is_new("verdict", analysis.advice.verdict):
             found.append(VERDICT.value_set(analysis.advice.verdict))
         return found
 

@@ -2,11 +2,12 @@
 
 from datetime import datetime, timedelta
 
+from temporalio import workflow
+
 from poimen.contracts.definition import Budget, Step
 from poimen.contracts.run_io import StartHarnessStep
 from poimen.step_rules import StepPolicy
 from poimen.step_state import StepSpec
-from temporalio import workflow
 
 
 def branch_of(info: workflow.Info, inherited: str | None) -> str | None:

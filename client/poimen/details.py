@@ -68,7 +68,7 @@ def _attempt_row(record: AttemptRecord, analysis: Analysis | None) -> str:
 
 
 def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:
-    if record.signature is None:
+    if not record.signature:
         return ""
     text = f"`{record.signature[:7]}…` {_cell(record.title or '')}"
     if analysis is not None and analysis.signature == record.signature and analysis.seen_before:

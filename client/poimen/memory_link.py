@@ -60,7 +60,11 @@ class MemoryLink:
 
     async def recall(self, call: GetContext, summary: str) -> ContextPackage | None:
         """Return a context package, or None when memory is lost; a read is never sent later."""
-        return await self._ask("GetContext", call, ContextPackage, summary)
+        package = await self._ask("GetContext", call, ContextPackage, summary)
+        # The journal is in the same store as tier 1: when that is down, a record would only wait to be lost.
+        if package is not None and any(r.tier == "signatures" and r.status == "down" for r in package.tiers):
+            self.silent_until = self.caller.now() + SILENCE
+        return package
 
     async def analyze(self, call: AnalyzeError, summary: str) -> Analysis | None:
         """Record a failed attempt and return its analysis, or None when memory is lost."""

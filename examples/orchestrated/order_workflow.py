@@ -6,9 +6,8 @@ from temporalio import workflow
 from temporalio.common import RetryPolicy
 
 with workflow.unsafe.imports_passed_through():
-    from poimen import Memory  # added
-
     from order_activities import make_plan
+    from poimen import Memory  # added
 
 LIMIT = timedelta(seconds=10)
 RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=3)

@@ -1,5 +1,6 @@
 """A harness under test: real Temporal, real executors, and memory activities whose answers a test can choose."""
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -9,12 +10,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.boundary import MemoryActivities
 from executors.activities import ExecutorActivities
 from executors.settings import ExecutorSettings
+from memory.settings import MemorySettings
+from memory.stores import Stores, build_stores
+from tests.fixtures_postgres import Database
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
@@ -96,13 +102,23 @@ class Harness:
 
     async def run(self, definition: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Run to the end; return the HarnessRunResult whether it succeeded or not."""
-        from temporalio.client import WorkflowFailureError  # noqa: PLC0415  because only this method needs it
+        return await self.ended(await self.start(definition, **options))
 
-        handle = await self.start(definition, **options)
+    async def ended(self, handle: WorkflowHandle[Any, Any]) -> dict[str, Any]:
+        """Wait for a run's end; return its HarnessRunResult whether it succeeded or not."""
         try:
-            return await handle.result()
+            return dict(await handle.result())
         except WorkflowFailureError as error:
-            return dict(error.cause.details[0])  # type: ignore[union-attr]
+            if not isinstance(error.cause, ApplicationError):
+                raise
+            return dict(error.cause.details[0])
+
+
+async def appears(path: Path) -> None:
+    """Wait until a file is there: it is how a program under test says where it is."""
+    async with asyncio.timeout(30):
+        while not path.exists():  # noqa: ASYNC110  because a file has no event to wait for
+            await asyncio.sleep(0.02)
 
 
 def one_phase(*steps: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -120,7 +136,7 @@ def step(step_id: str, script: str, **more: Any) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def workers(
-    client: Client, queue: str, memory: StandInMemory, folder: Path, **options: Any
+    client: Client, queue: str, memory: StandInMemory | MemoryActivities, folder: Path, **options: Any
 ) -> AsyncIterator[None]:
     """Run the memory, workflow and executor workers of one queue."""
     settings = ExecutorSettings(
@@ -156,3 +172,28 @@ async def harness(
     """A harness with real executors and steerable memory."""
     async with workers(temporal_client, task_queue, memory, tmp_path):
         yield Harness(temporal_client, task_queue, tmp_path, memory)
+
+
+@contextlib.asynccontextmanager
+async def opened_stores(dsn: str, folder: Path) -> AsyncIterator[Stores]:
+    """Open real stores over one database."""
+    (folder / "vault").mkdir(exist_ok=True)
+    settings = MemorySettings(postgres_dsn=dsn, masking_key=b"a key for tests", vault_path=folder / "vault")
+    stores = build_stores(settings)
+    await stores.pool.open()
+    try:
+        yield stores
+    finally:
+        await stores.pool.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def remembering(
+    temporal_client: Client, task_queue: str, database: Database, tmp_path: Path
+) -> AsyncIterator[Harness]:
+    """A harness with real executors and real memory."""
+    async with (
+        opened_stores(database.app_dsn, tmp_path) as stores,
+        workers(temporal_client, task_queue, MemoryActivities(stores), tmp_path),
+    ):
+        yield Harness(temporal_client, task_queue, tmp_path, StandInMemory())

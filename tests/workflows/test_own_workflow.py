@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from poimen import Memory, StepAttempt, StepPolicy
 from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
+from poimen import Memory, StepAttempt, StepPolicy
 from tests.workflows.conftest import RUNNER, StandInMemory, analysis, workers
 
 LIMIT = timedelta(seconds=10)
