@@ -1,0 +1,101 @@
+"""`poimen doctor`: check everything a run depends on, and say what to do about what is wrong."""
+
+import argparse
+import dataclasses
+from dataclasses import dataclass
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from memory.errors import SchemaMismatch, StoreUnavailable
+from memory.health import health
+from memory.postgres import check_database
+from memory.stores import Stores
+from worker.bootstrap import connect
+from worker.cli.opened import opened_stores
+from worker.cli.output import print_json
+from worker.exits import DEPENDENCY_DOWN, OK, SCHEMA, TemporalDown
+from worker.local import load_settings
+from worker.options import SettingsError
+from worker.search_attributes import create_command, missing_search_attributes
+from worker.settings import Settings
+from workflows.executor_calls import claim_queue
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: `state` is ok, degraded, down or wrong."""
+
+    state: str
+    part: str
+    detail: str
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Exit with 0 when runs have memory, 3 when something is down, 4 when the schema does not fit."""
+    settings = load_settings()
+    findings = [*await _temporal(settings), *await _memory(settings)]
+    if arguments.json:
+        print_json([dataclasses.asdict(finding) for finding in findings])
+    else:
+        print("\n".join(f"{one.state:<9} {one.part:<18} {one.detail}" for one in findings))
+    states = {finding.state for finding in findings}
+    return SCHEMA if "wrong" in states else DEPENDENCY_DOWN if "down" in states else OK
+
+
+async def _temporal(settings: Settings) -> list[Finding]:
+    try:
+        client = await connect(settings)
+        missing = await missing_search_attributes(client)
+        memory = await _pollers(client, settings.task_queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
+        executors = await _pollers(client, claim_queue(settings.task_queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+    except TemporalDown as error:
+        return [Finding("down", "temporal", str(error))]
+    except RPCError as error:
+        return [Finding("down", "temporal", error.message)]
+    attributes = f"missing; run: {create_command(missing)}" if missing else "all there"
+    return [
+        Finding("ok", "temporal", f"{client.service_client.config.target_host}, namespace {client.namespace}"),
+        Finding("down" if missing else "ok", "search attributes", attributes),
+        _polled("memory worker", settings.task_queue, memory, "poimen worker --role memory"),
+        _polled("executor", claim_queue(settings.task_queue), executors, "poimen worker --role executor"),
+    ]
+
+
+async def _pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> int:
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+    )
+    return len((await client.workflow_service.describe_task_queue(request)).pollers)
+
+
+def _polled(part: str, queue: str, pollers: int, command: str) -> Finding:
+    if pollers:
+        return Finding("ok", part, f"{pollers} polled queue {queue} in the last minutes")
+    return Finding("down", part, f"nobody polls queue {queue}; start one: {command}")
+
+
+async def _memory(settings: Settings) -> list[Finding]:
+    try:
+        async with opened_stores(settings) as stores:
+            return [await _database(stores), *await _tiers(stores)]
+    except SettingsError as error:
+        return [Finding("down", "memory", str(error))]
+
+
+async def _database(stores: Stores) -> Finding:
+    try:
+        await check_database(stores.pool, deadline_seconds=3.0)
+    except SchemaMismatch as error:
+        return Finding("wrong", "postgres", str(error))
+    except StoreUnavailable as error:
+        return Finding("down", "postgres", f"{error} Runs go on without memory; their records are kept.")
+    return Finding("ok", "postgres", "schema up to date, row-level security on")
+
+
+async def _tiers(stores: Stores) -> list[Finding]:
+    report = await health(stores.settings.default_tenant, stores)
+    return [Finding(tier.health, f"tier {tier.tier}", tier.detail) for tier in report.tiers]
