@@ -61,7 +61,13 @@ _ERROR_MASKS = (
         rf"(?:(?<!\w)[-+])?(?<![A-Za-z_\d])v?\d+(?:[.,_]\d+)*(?:[eE][+-]?\d+)?{_SIZE}{_UNIT_FREE}|@[~^<>=v]{{0,3}}\d[\w.+-]*|(?<=[a-z])\d+(?:\.\d+)+\b",
     ),
 )  # fmt: skip
-_ERROR = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _ERROR_MASKS))
+# Runs of plain words, which are most of a text, are passed over in one step. The words left out start a mask.
+_PLAIN = (
+    r"(?<![^\s(\[,])(?<!host )(?<!host: )(?<!lookup )(?<!ENOTFOUND )(?<!EAI_AGAIN )"
+    r"(?:(?!(?i:exit|status|http|response|err|code|signal|non|sqlstate|rc|returned|curl|mcp|host|lookup|localhost|enotfound|eai_again)"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))[A-Za-z]{1,60}(?:[,:;]? |$))+"
+)
+_ERROR = re.compile(f"(?P<plain>{_PLAIN})|" + "|".join(f"(?P<{name}>{pattern})" for name, pattern in _ERROR_MASKS))
 
 _TEMPORARY = re.compile(r"(?i)[\\/](?:tmp|temp|var[\\/]folders|t)[\\/](?:[^\\/]*)$")
 _EXTENSION = re.compile(r"^(?P<stem>[\w.@+~%$ -]{1,120}?)\.(?P<extension>[A-Za-z][A-Za-z0-9]{0,9})$")
@@ -149,6 +155,8 @@ class ErrorMasker:
 
     def _replace(self, match: re.Match[str]) -> str:
         kind, word = match.lastgroup or "", match[0]
+        if kind == "plain":
+            return word
         if match["quoted"] is not None:
             return self._quoted(match)
         if kind == "norm":

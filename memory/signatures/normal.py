@@ -17,7 +17,7 @@ _SHELL = re.compile(r"(?:(?:-?(?:ba|z|da|k|a)?sh|fish|sh)(?:: |\.exe: ))(?:line 
 _SCRIPT = re.compile(r"[\w./~+-]{1,200}: (?:line )?\d+: (?=\S)")
 _NO_COMMAND = re.compile(r"(?:^|.*?: )?(?:(?P<a>[\w./+@-]{1,100}): (?:command not found|not found|inaccessible or not found)$|command not found: (?P<b>[\w./+@-]{1,100})$|'?(?P<c>[\w./+@-]{1,100})'? is not recognized as an internal or external command.*)")
 _HINTS = re.compile(
-    r"[.;,]? ?(?:-> \[Help|Did you (?:mean|forget)|Maybe you meant|Perhaps you|did you mean|maybe you meant|Forgot to import|For more (?:information|details)|for more (?:information|details)"
+    r"(?:-> \[Help|Did you (?:mean|forget)|Maybe you meant|Perhaps you|did you mean|maybe you meant|Forgot to import|For more (?:information|details)|for more (?:information|details)"
     r"|See (?:https?://|the |'|also )|Visit |Learn more|Read more|More info|Please (?:see|visit|check|refer|contact|try)|Consider |You can (?:also )?find|If you )"
     r".{0,1500}$"
 )
@@ -64,14 +64,14 @@ def normal(words: str) -> str:
     """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
     words = _CLOSING_TAG.sub("", words)
     words = _without_shell(_without_lead(words))
-    words = _ID.sub("<id>", words)
+    words = _ID.sub("<id>", words) if "ID" in words or "Id" in words or "id" in words else words
     if "{" in words or "[{" in words:
         words = with_body_told(words)
     words = _ERRNO.sub("", words) if "[Errno" in words else words
     words = _IMPORTER.sub("", words) if "odule" in words or "esolve" in words or "ackage" in words else words
-    words = _DETAIL.sub("", words)
+    words = _DETAIL.sub("", words) if ")=(" in words or "dup key" in words or "DETAIL" in words or "HINT" in words or "CONTEXT" in words else words
     words = _LISTED.sub("", words)
-    words = _HINTS.sub("", words)
+    words = _HINTS.sub("", words).rstrip(" .;,-")
     words = _SOURCE_PLACE.sub("", words)
     if "(" in words or "[type=" in words or "0x" in words or "retries" in words or "attempts" in words or "<local" in words:
         words = _UNSTABLE.sub("", _ALLOCATED.sub("", words))

@@ -28,37 +28,38 @@ FAMILY_VERSION = "f1"
 Profile = Literal["error", "log"]
 Find = Callable[[Sequence[Line], str], Finding | None]
 
-# A shape is looked for only where one of its marks stands in the text.
-_SHAPES: tuple[tuple[tuple[str, ...], Find], ...] = (
-    (('File "',), find_python),
-    (("at ",), find_stack),
-    ((":in ",), find_ruby),
-    (("Fatal error", "Parse error", "Uncaught"), find_fatal),
-    (("terminate called",), find_thrown),
-    (("panic: ", "fatal error: "), find_go),
-    (("panicked at",), find_rust),
-    (("E  ", "FAILED ", "ERROR "), find_pytest),
-    (("\u25cf ", "\u00d7 ", "FAIL "), find_jest),
-    (("--- FAIL",), find_go_test),
-    (("Failure/Error: ",), find_rspec),
-    (("ms exceeded",), find_browser_wait),
-    ((":", "("), find_placed),
-    (("undefined ", "multiple def", "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
-    (("error[", "error: "), find_rustc),
-    (("  error  ",), find_eslint),
-    (("code E",), find_npm),
-    (("rejected]", "CONFLICT", "remote failure"), find_git),
-    (("Error: ",), find_terraform),
-    (("fatal: [",), find_ansible),
-    (("What went wrong",), find_gradle),
-    (("Failed to execute goal",), find_maven),
-    (("HTTP/",), find_status),
-    (("{",), find_body),
-    (("level=", "msg="), find_record),
-    ((": ",), find_typed),
-    ((), find_words),
-    ((), find_wrapper),
-    ((), find_last),
+# (best rank it can give, marks of which one stands in the text, the shape), best first: a shape that cannot beat what
+# is found is not looked for.
+_SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
+    (Rank.RUNNER, ("E  ", "FAILED ", "ERROR "), find_pytest),
+    (Rank.RUNNER, ("\u25cf ", "FAIL "), find_jest),
+    (Rank.RUNNER, ("ms exceeded",), find_browser_wait),
+    (Rank.RUNNER, ("Failure/Error: ",), find_rspec),
+    (Rank.TRACEBACK, ('File "',), find_python),
+    (Rank.TRACEBACK, (" at ", "\tat "), find_stack),
+    (Rank.TRACEBACK, (":in ",), find_ruby),
+    (Rank.CRASH, ("Fatal error", "Parse error", "Uncaught"), find_fatal),
+    (Rank.CRASH, ("terminate called",), find_thrown),
+    (Rank.CRASH, ("panic: ", "fatal error: "), find_go),
+    (Rank.CRASH, ("panicked at",), find_rust),
+    (Rank.DIAGNOSTIC, (": ", " - ", "):"), find_placed),
+    (Rank.DIAGNOSTIC, ("undefined ", "multiple def", "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
+    (Rank.DIAGNOSTIC, ("error[", "error: "), find_rustc),
+    (Rank.DIAGNOSTIC, ("  error  ",), find_eslint),
+    (Rank.TEST, ("--- FAIL",), find_go_test),
+    (Rank.TOOL, ("code E",), find_npm),
+    (Rank.TOOL, ("rejected]", "CONFLICT", "remote failure"), find_git),
+    (Rank.TOOL, ("Error: ",), find_terraform),
+    (Rank.TOOL, ("fatal: [",), find_ansible),
+    (Rank.TOOL, ("What went wrong",), find_gradle),
+    (Rank.TOOL, ("Failed to execute goal",), find_maven),
+    (Rank.TYPED, (": ",), find_typed),
+    (Rank.BODY, ("HTTP/",), find_status),
+    (Rank.BODY, ("{",), find_body),
+    (Rank.BODY, ("level=", "msg="), find_record),
+    (Rank.LEVEL, (), find_words),
+    (Rank.WRAPPER, (), find_wrapper),
+    (Rank.LAST, (), find_last),
 )  # fmt: skip
 _SAMPLE_CHARACTERS = 500
 _TEMPLATE_CHARACTERS = 600
@@ -85,14 +86,21 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
+def _has_one(text: str, marks: tuple[str, ...]) -> bool:
+    for mark in marks:  # noqa: SIM110 -- a generator here costs more than the search itself
+        if mark in text:
+            return True
+    return False
+
+
 def _found(lines: Sequence[Line]) -> Finding:
     """The most believable finding; of equals the first shape's."""
     text = "\n".join(line.text for line in lines)
     best: Finding | None = None
-    for marks, find in _SHAPES:
-        if best is not None and best.rank > Rank.WORDS and find in _LAST_RESORTS:
+    for most, marks, find in _SHAPES:
+        if best is not None and best.rank >= most:
             break
-        if marks and not any(mark in text for mark in marks):
+        if marks and not _has_one(text, marks):
             continue
         finding = find(lines, text)
         if finding is None:
@@ -102,9 +110,6 @@ def _found(lines: Sequence[Line]) -> Finding:
         if best is None or finding.rank > best.rank:
             best = finding
     return best or Finding(Rank.LAST, 0, "", "empty")
-
-
-_LAST_RESORTS = frozenset({find_words, find_wrapper, find_last})
 
 
 def _template(words: str) -> tuple[str, ErrorMasker]:

@@ -34,15 +34,21 @@ _HINT = re.compile(
 _LEVEL = re.compile(
     r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}[:!\[(>|]|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)(?!\d)"
 )
-_SAID = re.compile(
-    r"(?i)\b(?:error|failed|failure|fails|cannot|can't|can not|could not|couldn't|unable to|not found|no such|not exist|doesn't exist"
-    r"|denied|refused|refusing|timed? ?out|timeout|invalid|unexpected|missing|already (?:exists|in use|been|running|started|allocated|taken)|exceed(?:ed|s)?"
-    r"|undefined|unbound|unknown|unsupported|not supported|killed|segmentation fault|segfault|out of memory|aborted|abort|crash(?:ed)?"
-    r"|forbidden|unauthorized|unauthenticated|expired|conflicts?|violat(?:es|ion)|duplicate|not permitted|not allowed|unavailable|unreachable"
-    r"|no space|too (?:many|large|long|big)|limit|insufficient|corrupt(?:ed)?|broken|lost|reset by peer|disconnected|closed|deadlock"
-    r"|must (?:be|have|not)|required|rejected|declined|mismatch(?:ed)?|overflow|illegal|bad|not (?:a|an|ready|defined|recognized|available|valid|installed|responding|been|unique|running|have)"
-    r"|exhausted|overloaded|throttl\w+|quota|no (?:route|matching|module|response|valid|default|available)|unresolved|ambiguous|undeclared|is locked|problems?|self-signed|(?:http|status|code)\D{0,12}[45]\d\d|stale|oom\w*)\b"
+_SAID_WORDS = frozenset(
+    """error errors failed failure fails fail cannot can't couldn't doesn't timeout invalid unexpected missing exceed exceeded exceeds undefined
+    unbound unknown unsupported killed segfault aborted abort crash crashed forbidden unauthorized unauthenticated expired conflict conflicts
+    violates violation duplicate unavailable unreachable limit insufficient corrupt corrupted broken lost disconnected closed deadlock required
+    rejected declined mismatch mismatched overflow illegal bad exhausted overloaded throttled throttling quota unresolved ambiguous undeclared
+    stale oom oomkilled problem problems self-signed denied refused refusing not unable segmentation locked terminated""".split()
 )
+_SAID = re.compile(
+    r"(?:could not|can not|no such|timed? ?out|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
+    r"|too (?:many|large|long|big)|reset by peer|must (?:be|have|not)|no (?:route|matching|module|response|valid|default|available)"
+    r"|(?:http|status|code)\D{0,12}[45]\d\d)\b"
+)
+_WORD = re.compile(r"[a-z][a-z'-]*")
+# What a wrapper line has in any case: looked for first, because it is cheap.
+_WRAPPER_MARKS = ("exit", "return", "fail", "error", "make", "compil", "complete", "lifecycle", "problem", "remake", "remote")
 _TYPED = re.compile(
     r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
@@ -52,7 +58,16 @@ _TYPED_INSIDE = re.compile(r"(?:^|[\s({])(?P<words>(?:[\w$]{1,80}\.){0,12}[A-Z][
 
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
+    lower = words.lower()
+    if not any(mark in lower for mark in _WRAPPER_MARKS):
+        return False
     return _WRAPPER.match(words) is not None or _WRAPS.search(words) is not None or _BANNER.match(words) is not None
+
+
+def _speaks(words: str) -> bool:
+    """Whether a line speaks of an error."""
+    lower = words.lower()
+    return not _SAID_WORDS.isdisjoint(_WORD.findall(lower)) or _SAID.search(lower) is not None
 
 
 def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
@@ -78,7 +93,7 @@ def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
         level = _LEVEL.match(words)
         if level and not is_wrapper(words) and _says_something(words[level.end() :]):
             return Finding(Rank.LEVEL, place, continued(lines, place), "error")
-        if said is None and _SAID.search(words) and not _HINT.match(words) and not is_wrapper(words):
+        if said is None and _speaks(words) and not _HINT.match(words) and not is_wrapper(words):
             said = place if _says_something(words) else None
     return None if said is None else Finding(Rank.WORDS, said, continued(lines, said), "error")
 
