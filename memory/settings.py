@@ -28,8 +28,6 @@ class MemorySettings:
     reconnect_seconds: float = 3.0
     # One memory call, inside an activity of at most 1.5 s.
     call_deadline_seconds: float = 1.2
-    # Parts of a payload above this many UTF-8 bytes are stored beside the journal.
-    body_threshold_bytes: int = 4096
 
     def __post_init__(self) -> None:
         if self.default_tenant not in self.tenants:

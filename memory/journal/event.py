@@ -106,7 +106,8 @@ class RecordedEvent:
     id: str
     tenant: str
     scope: str
-    kind: EventKind
+    # Text for a kind that this version does not know.
+    kind: EventKind | str
     key: str
     recorded_at: datetime
     occurred_at: datetime | None

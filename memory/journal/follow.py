@@ -171,7 +171,10 @@ class Follower:
             return await self.step()
         except PoimenError as error:
             _log.warning("Following the journal failed; it is tried again.", follower=self.name, error=str(error))
-            return None
+        except Exception:
+            # A fault of this program: following the rest goes on, and the log has the place.
+            _log.exception("Following the journal failed; it is tried again.", follower=self.name)
+        return None
 
     async def _idle(self, ending: asyncio.Task[bool]) -> None:
         waking = asyncio.create_task(self._woken.wait())

@@ -1,15 +1,13 @@
--- name: lock_key
--- Waits until no other transaction records under the same key; a hash collision only waits in vain.
-select pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(tenant)s, 0)))
+-- name: reserve
+-- Waits until no other transaction records under the same key, and draws the place of the event that may follow, so
+-- that derived rows can name it first. A hash collision only waits in vain, and a place that is not used is a gap.
+select pg_advisory_xact_lock(hashtextextended(%(key)s, hashtextextended(%(tenant)s, 0))),
+  nextval('journal_position_seq') as position, uuidv7()::text as id, clock_timestamp() as recorded_at
 
 -- name: find_event
--- The event recorded under one key. A statement of its own: its snapshot must be younger than the lock.
+-- The event recorded under one key. A statement of its own: its snapshot must be younger than the wait for the others.
 select position, id::text as id, request_hash, result, recorded_at
 from journal where tenant = %(tenant)s and key = %(key)s
-
--- name: reserve_position
--- The place of the event that is about to be recorded, so that derived rows can name it first.
-select nextval('journal_position_seq') as position, uuidv7()::text as id, clock_timestamp() as recorded_at
 
 -- name: insert_event
 -- Appends the event and tells the followers, in one statement.

@@ -8,6 +8,7 @@ from memory.journal.record import SQL
 from memory.postgres import Row, Transaction
 
 _COLUMNS = frozenset(RecordedEvent.__dataclass_fields__) - {"kind", "id", "payload"}
+_KINDS = frozenset(kind.value for kind in EventKind)
 # Stands where retention has dropped a long part.
 DROPPED = "[body dropped]"
 
@@ -48,7 +49,12 @@ def _event(row: Row, bodies: dict[str, str]) -> RecordedEvent:
     for pointer, sha256 in (row["body_parts"] or {}).items():
         _put(payload, pointer, bodies.get(sha256, DROPPED))
     columns = {name: row[name] for name in _COLUMNS}
-    return RecordedEvent(kind=EventKind(row["kind"]), id=str(row["id"]), payload=payload, **columns)
+    return RecordedEvent(kind=_kind(row["kind"]), id=str(row["id"]), payload=payload, **columns)
+
+
+def _kind(text: str) -> EventKind | str:
+    # A newer worker may already write kinds that this one does not know; whoever does not care passes them over.
+    return EventKind(text) if text in _KINDS else text
 
 
 def _put(payload: Any, pointer: str, text: str) -> None:

@@ -70,8 +70,10 @@ async def entry(tx: Transaction, event: Event) -> AsyncIterator[Entry]:
     """
     if event.tenant != tx.tenant:
         raise ValueError("The event belongs to another tenant than its transaction.")
-    await tx.row(SQL["lock_key"], key=event.key)
-    opened = await _stored(tx, event) or await _reserved(tx, event)
+    drawn = await tx.row(SQL["reserve"], key=event.key)
+    assert drawn is not None
+    place = _Place(drawn["position"], drawn["id"], drawn["recorded_at"])
+    opened = await _stored(tx, event) or Entry(tx, event, place, None)
     yield opened
     if opened.finished is None:
         raise RuntimeError("An entry was left without a result.")
@@ -91,12 +93,6 @@ async def _stored(tx: Transaction, event: Event) -> Entry | None:
         raise Conflict("The same idempotency key was used before with another request.")
     place = _Place(row["position"], row["id"], row["recorded_at"])
     return Entry(tx, event, place, _recorded(place, row["result"], duplicate=True))
-
-
-async def _reserved(tx: Transaction, event: Event) -> Entry:
-    row = await tx.row(SQL["reserve_position"])
-    assert row is not None
-    return Entry(tx, event, _Place(row["position"], row["id"], row["recorded_at"]), None)
 
 
 def _recorded(place: _Place | Entry, result: dict[str, Any], *, duplicate: bool) -> Recorded:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import AsyncConnection
@@ -86,25 +86,25 @@ async def _owner(dsn: str) -> AsyncIterator[AsyncConnection[DictRow]]:
 
 
 async def _prepare(connection: AsyncConnection[DictRow]) -> None:
-    role = await _one(connection, "role_exists")
+    role = await _one(connection, SQL["role_exists"])
     if not role["found"]:
         raise SchemaMismatch("The role poimen_app does not exist; create it before the first migration.")
     await connection.execute(SQL["set_lock_wait"], {"wait": _MIGRATOR_WAIT})
     await connection.execute(SQL["lock_schema"])
     await connection.execute(SQL["set_lock_wait"], {"wait": _TABLE_WAIT})
-    if not (await _one(connection, "history_exists"))["found"]:
+    if not (await _one(connection, SQL["history_exists"]))["found"]:
         await connection.execute(SQL["create_history"])
 
 
 async def _history(connection: AsyncConnection[DictRow]) -> list[DictRow]:
-    if not (await _one(connection, "history_exists"))["found"]:
+    if not (await _one(connection, SQL["history_exists"]))["found"]:
         return []
     cursor = await connection.execute(SQL["read_history"])
     return await cursor.fetchall()
 
 
-async def _one(connection: AsyncConnection[DictRow], name: str) -> DictRow:
-    row = await (await connection.execute(SQL[name])).fetchone()
+async def _one(connection: AsyncConnection[DictRow], query: LiteralString) -> DictRow:
+    row = await (await connection.execute(query)).fetchone()
     assert row is not None
     return row
 

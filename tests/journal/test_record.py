@@ -2,8 +2,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from poimen.contracts.memory_calls import AnalyzeError
-from poimen.contracts.message import encode
 
 from memory.errors import Conflict
 from memory.journal import (
@@ -22,6 +20,8 @@ from memory.journal import (
 )
 from memory.journal.read import DROPPED
 from memory.postgres import Pool, tenant_transaction
+from poimen.contracts.memory_calls import AnalyzeError
+from poimen.contracts.message import encode
 from tests.fixtures_postgres import Database
 from tests.journal.conftest import MakeEvent
 
@@ -144,6 +144,15 @@ async def test_a_body_that_retention_dropped_leaves_a_readable_event(
     await database.run_sql("delete from bodies;")
     async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
         assert (await events_of_run(tx, "rel-7"))[0].payload == {"error": DROPPED, "exit_code": 1}
+
+
+async def test_a_kind_of_a_newer_version_is_read_as_its_name(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    await write(pool, make_event())
+    await database.run_sql("update journal set kind = 'from_the_future';")
+    async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
+        assert (await events_of_run(tx, "rel-7"))[0].kind == "from_the_future"
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\ud800b", "a\x00\udfff" * 3000])
