@@ -1,0 +1,1 @@
+"""The demonstration: one small release, run with and without memory."""

@@ -1,0 +1,182 @@
+"""`poimen demo`: run one small release with and without memory, and show what memory changed."""
+
+import argparse
+import asyncio
+import itertools
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from poimen.contracts.definition import WorkflowDef
+from poimen.contracts.message import encode
+from poimen.contracts.vocabulary import MemoryMode
+from worker.bootstrap import connect
+from worker.cli.output import print_json
+from worker.cli.run import ui_link
+from worker.cli.up import progress_lines
+from worker.definitions import load_definition
+from worker.demo.progress import RunsLine
+from worker.demo.promise import not_held
+from worker.demo.runs import DemoRun, RunPlan, run_once
+from worker.demo.starting_state import EXAMPLE, starting_state
+from worker.demo.table import last_with_memory, render_table, why_differs
+from worker.exits import DEPENDENCY_DOWN, FAILED, OK, ExitError
+from worker.local import running_stack, settings_of
+from worker.settings import environment
+from worker.stack.state import StackInUseError
+from worker.stack.up import Addresses
+
+MOST_RUNS_WITH_MEMORY = 4
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where one demonstration keeps its workspaces, and the name its runs begin with."""
+
+    folder: Path
+    prefix: str
+    number: int
+
+    def scope(self, definition: WorkflowDef) -> str:
+        """Give the scope of this demonstration: each starts without what earlier ones learned."""
+        return definition.scope if self.number == 1 else f"{definition.scope}-{self.number}"
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Start the stack, run, and print the table; 0 if memory kept what the demonstration promises, else 1.
+
+    On a terminal the stack stays up until Enter. Raises ExitError, StackError.
+    """
+    definition = _definition()
+    root = arguments.state.absolute() / "demo"
+    try:
+        async with running_stack(
+            arguments.state,
+            workspaces=[root],
+            progress=progress_lines(2, 4),
+            warn=lambda sentence: print(sentence, file=sys.stderr, flush=True),
+            variables={"POIMEN_COMMAND_PATH": _command_path()},
+        ) as addresses:
+            place = _new_place(root, definition.name)
+            definition = definition.model_copy(update={"scope": place.scope(definition)})
+            runs = await _runs(addresses, definition, place)
+            broken = not_held(definition, runs)
+            _show(addresses, definition, runs, broken, as_json=arguments.json)
+            if not arguments.json:
+                await _until_enter()
+    except StackInUseError as error:
+        raise ExitError(
+            f"{error} The demo starts its own: end that one first (poimen down).", DEPENDENCY_DOWN
+        ) from None
+    return FAILED if broken else OK
+
+
+def _definition() -> WorkflowDef:
+    if not EXAMPLE.is_dir():
+        raise ExitError("The demo needs examples/flaky-release, which is in the repository and in no package.")
+    return load_definition(EXAMPLE / "release.yaml")
+
+
+def _command_path() -> str:
+    """Return a PATH on which `python` is this interpreter: nobody else's need be installed."""
+    own = str(Path(sys.executable).parent)
+    return os.pathsep.join(part for part in (own, environment().get("PATH", "")) if part)
+
+
+def _new_place(root: Path, name: str) -> _Place:
+    """Make the folder of a new demonstration: NAME, or NAME-2, NAME-3… where there were some already."""
+    root.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        prefix = name if number == 1 else f"{name}-{number}"
+        try:
+            (root / prefix).mkdir()
+        except FileExistsError:
+            continue
+        return _Place(root / prefix, prefix, number)
+    raise AssertionError  # because there is always a next number
+
+
+async def _runs(addresses: Addresses, definition: WorkflowDef, place: _Place) -> list[DemoRun]:
+    """Watch once, then listen until nothing changes any more, then run without memory."""
+    client = await connect(settings_of(addresses))
+    plan = RunPlan(client, addresses.task_queue, definition, place.prefix)
+    line, log = RunsLine(), Path(addresses.state) / "logs" / "demo.log"
+
+    async def one(name: str, memory: MemoryMode) -> DemoRun:
+        line.now(name, "…")
+        look = (lambda doing: line.now(name, doing)) if line.live else None
+        async with starting_state(place.folder / name, log):
+            ended = await run_once(plan, name, memory, place.folder / name, look)
+        line.ended(name, ended.seconds)
+        return ended
+
+    try:
+        runs = [await one("observe", "observe")]
+        for number in range(1, MOST_RUNS_WITH_MEMORY + 1):
+            runs.append(await one(f"on-{number}", "on"))
+            if runs[-1].comes_to() == runs[-2].comes_to():
+                break
+        return [*runs, await one("off", "off")]
+    finally:
+        line.close()
+
+
+def _show(
+    addresses: Addresses, definition: WorkflowDef, runs: Sequence[DemoRun], broken: Sequence[str], *, as_json: bool
+) -> None:
+    last = last_with_memory(runs)
+    assert last is not None
+    links = {run.name: ui_link(settings_of(addresses), addresses.temporal_namespace, run.workflow_id) for run in runs}
+    if as_json:
+        shown = [_as_json(run, links[run.name]) for run in runs]
+        why = {step: why_differs(runs, step) for step in last.steps}
+        print_json({"held": not broken, "not_held": broken, "scope": definition.scope, "why": why, "runs": shown})
+        return
+    print(f"\n{render_table(runs)}")
+    print("Only memory differed." if not broken else "\n".join(f"Not held: {sentence}" for sentence in broken))
+    print(f"Look at  {links[last.name]}")
+    print(f"Ask      {_program()} why {last.workflow_id}/{_asked_about(last)}", flush=True)
+
+
+def _as_json(run: DemoRun, link: str | None) -> dict[str, Any]:
+    steps = [encode(result) for result in run.steps.values()]
+    return {
+        "name": run.name,
+        "workflow_id": run.workflow_id,
+        "link": link,
+        "memory": run.memory,
+        "end": run.end,
+        "reason": run.reason,
+        "attempts": run.attempts,
+        "seconds": run.seconds,
+        "steps": steps,
+    }
+
+
+def _asked_about(last: DemoRun) -> str:
+    """Name a step that memory did something for."""
+    prevented = [step for step, result in last.steps.items() if result.prevention is not None]
+    return (prevented or list(last.steps))[-1]
+
+
+def _program() -> str:
+    program = Path(sys.executable).with_name("poimen")
+    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
+
+
+async def _until_enter() -> None:
+    """Wait for Enter on a terminal; elsewhere nobody is there to press it."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print("make up  opens this history again")
+        return
+    print("Enter ends it; `make up` opens this history again.", flush=True)
+    entered = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, entered.set)  # a thread that reads would outlive Ctrl-C
+    try:
+        await entered.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
