@@ -82,7 +82,7 @@ def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
 
 def _says_something(words: str) -> bool:
     """Whether more than a logger's name or a rule of asterisks follows the level."""
-    return re.search(r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W_*=]|\w{8}", re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words)) is not None
+    return re.search(r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W\d_]|\w{8}", re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words)) is not None
 
 
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
