@@ -42,14 +42,14 @@ _STAMP = rf"(?:{_DATE}[T ]{_CLOCK}{_ZONE}|{_CLOCK}(?: ?[AP]M\b)?|(?:\w{{3}},? )?
 
 # Each alternative is anchored at the line's start and bounded, so that a line costs a constant.
 _PREFIX = re.compile(
-    rf"\s{{0,8}}\[?{_STAMP}\]?(?:\s{{0,4}}[|\u2502-])?(?:\s|$)"
+    rf"\s{{0,8}}\[?{_STAMP}\]?(?:\s[|-](?=\s+[A-Z]{{4,8}}\b))?(?:\s|$)"
     r"|\s{0,8}\[\s{0,6}\d{1,8}\.\d{3,9}\]\s"
     r"|[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+\s+\d+ [\w./-]{1,80}:\d+\]\s"
-    r"|#\d{1,4} (?:\d{1,6}\.\d{1,4} |(?=ERROR|\[))"
+    r"|#\d{1,4} (?:\d{1,6}\.\d{1,4}(?: |$)|(?=ERROR|\[))"
     r"|##\[(?:error|group|warning|command)\]"
     r"|::(?:error|warning)[^:\n]{0,300}::"
-    r"|[A-Za-z][\w.-]{0,60} {0,30}\| (?=\S)"
-    r"|\s{0,12}[\u2502\u2503\u2577\u2575\u256d\u2570\u251c\u2514\u23bf\u23ba\u2713\u2716\u2717\u2718\u2715\u00d7\u274c\u26a0\u2a2f\u203c\u2500\u25b6\u25b8]{1,4}\s?"
+    r"|[A-Za-z][\w.-]{0,60} {0,30}\|(?: |$)"
+    r"|\s{0,12}[\u2502\u2503\u2577\u2575\u256d\u2570\u251c\u2514\u23bf\u23ba\u2713\u2716\u2717\u2718\u2715\u00d7\u274c\u26a0\u2a2f\u203c\u2500\u25b6\u25b8]{1,4}\s{0,4}"
     r"|(?:Warning|Normal)\s{1,6}\w{1,40}\s{1,6}(?:\d+[dhms]){1,3}(?: \(x\d+ over \w+\))?\s{1,6}[\w-]{1,40}\s{1,6}"
     r"|(?:remote|stderr|stdout): "
     r"|npm (?:ERR!|error|WARN|verb)(?: |$)"
@@ -57,7 +57,7 @@ _PREFIX = re.compile(
     r"|\[(?:pid|PID)? ?\d{1,8}\](?::? |$)"
     r"|(?:[\w.-]{1,60} )?[\w./-]{1,40}\[\d{1,8}\]: "
 )
-_PREFIX_START = frozenset("0123456789[#:IWEFJMASOND")
+_GROUP_MARK = re.compile(r"^\s{0,40}[|+](?:-\+-+ \d+ -+)?\s?")
 _MOST_PREFIXES = 4
 
 
@@ -89,13 +89,15 @@ def visible(text: str) -> str:
 
 
 def without_prefix(text: str) -> str:
-    """Return the line without time stamps, container names, process ids and marks before it."""
+    """Return the line without time stamps, container names, process ids and marks before it; its indent stays."""
+    words = text.lstrip()
+    indent = text[: len(text) - len(words)]
     for _ in range(_MOST_PREFIXES):
-        found = _PREFIX.match(text)
+        found = _PREFIX.match(words)
         if found is None or found.end() == 0:
             break
-        text = text[found.end() :]
-    return text
+        words = words[found.end() :]
+    return indent + words
 
 
 def clean(text: str) -> list[Line]:
@@ -106,9 +108,8 @@ def clean(text: str) -> list[Line]:
     for place, raw in enumerate(visible(window).split("\n"), 1):
         if len(raw) > LINE_CHARACTERS:
             raw = raw[: LINE_CHARACTERS * 3 // 4] + " " + raw[-LINE_CHARACTERS // 4 :]
-        if grouped:
-            raw = re.sub(r"^\s{0,40}[|+](?:-\+-+ \d+ -+)?\s?", "", raw)
         line = without_prefix(raw.rstrip())
+        line = _GROUP_MARK.sub("", line) if grouped else line
         words = line.lstrip()
         if words:
             lines.append(Line(place + (left_out if kept and place > kept else 0), line, words))

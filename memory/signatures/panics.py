@@ -19,7 +19,7 @@ _RUST_OLD = re.compile(r"thread '(?P<thread>[^']{0,200})'(?: \(\d+\))? panicked 
 def _go_function(lines: Sequence[Line], place: int) -> tuple[tuple[str, str], ...]:
     """The top function of the first goroutine that is not the runtime's own."""
     for line in lines[place + 1 : place + 30]:
-        if line.words.startswith(_GO_RUNTIME) or line.indent:
+        if line.words.startswith(_GO_RUNTIME) or line.indent > lines[place].indent:
             continue
         found = _GO_FUNCTION.match(line.words)
         if found:

@@ -10,14 +10,14 @@ from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
 
 _WRAPPER = re.compile(
-    r"(?i)(?:collect2: error: ld returned|error: could not (?:compile|exec|build wheels)|error: aborting due to|error: command failed"
+    r"(?i)(?:collect2: error: ld returned|(?:error: )?command failed:|error: could not (?:compile|exec|build wheels)|error: aborting due to|error: command failed"
     r"|\d+ errors?(?: generated)?\.?$|found \d+ errors?|error: process completed|failed \((?:errors|failures)=|test result: failed|error: test failed"
     r"|fail\s+\S+$|exit (?:code|status):? \d+$|error: failed to push some refs|tests?:? .{0,60}failed|automatic merge failed|ninja: build stopped"
     r"|error executing command|execution failed for task|systemexit: \d+$|error: linking with|fatal: could not read from remote repository"
     r"|error: metadata-generation-failed|error: failed building wheel|=+ .{0,200}(?:failed|error).{0,100} =+$)"
 )
 _WRAPS = re.compile(
-    r"(?i)\bmake(?:\[\d+\])?: \*\*\* |\bprocess completed with exit code|\bexit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
+    r"(?i)\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
     r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b|command failed with exit code|\bbuild failed"
     r"|failed to solve: process|process \".{1,300}\" did not complete|\bcompilation (?:failed|terminated|failure)|\bjob failed(?=: exit)"
     r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors|did not run successfully|\d problems? \("
@@ -42,9 +42,9 @@ _SAID_WORDS = frozenset(
     stale oom oomkilled problem problems self-signed denied refused refusing not unable segmentation locked terminated""".split()
 )
 _SAID = re.compile(
-    r"(?:could not|can not|no such|timed? ?out|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
+    r"(?:could not|no rule to|nothing (?:to commit|added to commit)|can not|no such|timed? ?out|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
     r"|too (?:many|large|long|big)|reset by peer|must (?:be|have|not)|no (?:route|matching|module|response|valid|default|available)"
-    r"|(?:http|status|code)\D{0,12}[45]\d\d)\b"
+    r"|(?:http|status|code)\D{0,12}[45]\d\d| at \S{1,300} line \d+)\b"
 )
 _WORD = re.compile(r"[a-z][a-z'-]*")
 # What a wrapper line has in any case: looked for first, because it is cheap.
