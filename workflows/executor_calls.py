@@ -1,5 +1,6 @@
 """Calls to executors and to a caller's own activities: one attempt each, bounded, cancelled to the end."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -126,7 +127,8 @@ async def _execute(name: str, queue: str, request: Message, seconds: float, summ
 
 def _failure(error: ActivityError, nobody: str) -> CallFailure:
     if is_cancelled_exception(error):
-        raise error
+        # The workflow's own cancellation, which waited for the activity to end.
+        raise asyncio.CancelledError from error
     cause = error.cause
     if isinstance(cause, exceptions.TimeoutError):
         if cause.type == TimeoutType.SCHEDULE_TO_START:

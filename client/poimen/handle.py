@@ -300,7 +300,7 @@ class _CallablePorts(_BlockPorts, Generic[T]):
             said = await self._verify(value) if self._verify else None
         except Exception as error:
             if is_cancelled_exception(error):
-                raise
+                raise asyncio.CancelledError from error
             self.raised = error
             return replace(report_of(error, RetryPolicy()), seconds=_seconds(started_at))
         self._values.append(value)
@@ -314,7 +314,7 @@ class _CallablePorts(_BlockPorts, Generic[T]):
             await self._repairs[repair]()
         except ActivityError as error:
             if is_cancelled_exception(error):
-                raise
+                raise asyncio.CancelledError from error
             workflow.logger.warning("repair failed before attempt %s", attempt)
             return 1
         return 0

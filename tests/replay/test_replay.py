@@ -1,0 +1,28 @@
+"""Histories of every released version replay under today's workflow code."""
+
+from pathlib import Path
+
+import pytest
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+
+from tests.workflows.conftest import RUNNER
+from workflows.deliver_records import DeliverRecords
+from workflows.harness_run import HarnessRun
+from workflows.harness_step import HarnessStep
+
+HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
+
+
+def test_there_are_histories_of_every_workflow() -> None:
+    text = "".join(path.read_text() for path in HISTORIES)
+
+    assert all(f'"name": "{name}"' in text for name in ("HarnessRun", "HarnessStep", "DeliverRecords"))
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_a_recorded_history_replays(path: Path) -> None:
+    replayer = Replayer(workflows=[HarnessRun, HarnessStep, DeliverRecords], workflow_runner=RUNNER)
+    text = path.read_text()  # noqa: ASYNC240  because the file is small and nothing else runs
+
+    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, text))

