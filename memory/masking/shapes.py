@@ -8,13 +8,18 @@ MARK = re.compile(r"\[REDACTED:[a-z0-9_]{1,40}:[0-9a-f]{4}\]")
 _PLACEHOLDER = re.compile(
     r"""(?ix)
       [*.x#?_\-•]+                                       # ***, xxxx, ...
-    | <.*> | \[.*\] | \{.*\} | \$.* | %\w+%              # <token>, ${TOKEN}, {{ token }}, $TOKEN, %TOKEN%
-    | (?:env|vault|file|ref|secret|op|ssm)://?.* | (?:env|vault):.*
-    | .*(?:change[_-]?me|placeholder|redacted|your[_-]|example|dummy|replace[_-]?(?:me|this)).*
+    | <.*> | \[.*\] | \{.*\} | %\w+%                    # <token>, [hidden], {{ token }}, %TOKEN%
+    | \$\{.*\} | \$\(.*\) | (?-i:\$[A-Z_][A-Z0-9_]*|\$[a-z_]+)
+    | (?:env|vault|file|ref|secret|op|ssm)://?.* | env:\w+ | vault:[\w/.\#-]+
+      # your-token-here, CHANGE_ME, example password
+    | (?:(?:your|my|the|some|this|new|old|api|app|auth|access|client|db|admin|user|name|key|token|password|passwd|secret
+        |value|string|here|change|replace|insert|enter|me|with|example|sample|placeholder|redacted|dummy|fake|test|todo)
+        [_.\ -]?+)++
+      # what a message says about a secret
     | (?:true|false|null|none|nil|undefined|yes|no|on|off|n/a|unset|empty|optional|required|missing|invalid|incorrect
-       |expired|denied|wrong|rejected|inherit|default|disabled|enabled|hidden|secret|password|passwd|token|string|str
-       |int|bytes|text|bool|any|optional|must|should|cannot|mismatch|failed|failure|unknown|provided|expected|received
-       |authentication|not|and|for|has|was|are|with|from)[.!?:]?
+       |expired|denied|wrong|rejected|inherit|default|disabled|enabled|hidden|str|int|bytes|text|bool|any|must|should
+       |cannot|mismatch|failed|failure|unknown|provided|expected|received|authentication|not|and|for|has|was|are|with
+       |from)[.!?:]?
     | \d{1,3}
     """
 )

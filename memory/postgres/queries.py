@@ -1,6 +1,6 @@
 """Named SQL from files.
 
-A file is a list of statements, each under two lines of head::
+A file is a list of statements, each under its name and what it does::
 
     -- name: find_event
     -- Finds the event recorded under one key.
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import LiteralString, cast
 
 _NAME = re.compile(r"^-- name: ([a-z][a-z0-9_]*)$", re.MULTILINE)
+_DESCRIPTION = re.compile(r"\s*(?:-- .*\n)+")
 
 
 def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
@@ -30,10 +31,11 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
         raise ValueError(f"{file}: text before the first name.")
     queries: dict[str, LiteralString] = {}
     for name, block in zip(parts[::2], parts[1::2], strict=True):
-        description, _, statement = block.strip().partition("\n")
-        if not description.startswith("-- ") or not statement.strip():
+        head = _DESCRIPTION.match(block)
+        statement = block[head.end() :].strip() if head else ""
+        if not statement:
             raise ValueError(f"{file}: {name} needs a description line and a statement.")
         if name in queries:
             raise ValueError(f"{file}: {name} is named twice.")
-        queries[name] = cast(LiteralString, statement.strip())
+        queries[name] = cast(LiteralString, statement)
     return MappingProxyType(queries)

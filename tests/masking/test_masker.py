@@ -139,6 +139,12 @@ def test_the_argument_after_a_telling_flag_is_masked() -> None:
     assert masked[3:] == ["--user", "app"]
 
 
+@pytest.mark.parametrize("pattern", ["{}example{}", "$p{}7{}", "test{}", "{}secret", "my-{}9"])
+def test_a_word_of_a_placeholder_inside_a_secret_does_not_save_it(pattern: str) -> None:
+    secret = pattern.format(*(Corpus(6).word(6) for _ in range(2)))
+    assert secret not in MASKER.mask(f"password={secret}").text
+
+
 @pytest.mark.parametrize("name", ["pem RSA ", "pem cut off"])
 def test_a_key_is_masked_to_its_end_and_no_further(name: str) -> None:
     (planted,) = (each for each in Corpus(4).planted() if each.name == name)
@@ -166,6 +172,8 @@ _HOSTILE = {
     "digits": "1234567890:AA",
     "marks": "[REDACTED:token:0f3a]",
     "words": "secret_secret-",
+    "placeholders": "password=your-key-",
+    "one long placeholder": "password=" + "testtoken" * 50 + "1 ",
 }
 
 
