@@ -5,22 +5,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
-from poimen.contracts.message import Decoded, Message, decode, encode
-from poimen.contracts.problems import InvalidInput
-from poimen.entry import EMPTY, read_input, refuse
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from activities.table import TABLE, Entry
-from memory.errors import Conflict, FinalError, StoreUnavailable
+from memory.errors import Conflict, FinalError, Rejected, StoreUnavailable
 from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores
+from poimen.contracts.message import Decoded, Message, decode, encode
+from poimen.contracts.problems import InvalidInput
+from poimen.entry import EMPTY, read_input, refuse
 
 # The answer still has to travel: own work ends this long before the server gives up on the attempt.
 MARGIN_SECONDS: Final = 0.15
 LEAST_SECONDS: Final = 0.05
 HARNESS_WORKFLOWS: Final = frozenset({"HarnessRun", "HarnessStep", "DeliverRecords"})
+
+# `@library` is what every scope of a tenant also reads.
+RESERVED: Final = "@"
 
 _log = structlog.get_logger(__name__)
 Activity = Callable[[RawValue], Awaitable[dict[str, Any]]]
@@ -85,6 +88,8 @@ def _with_warnings(answer: Message, warnings: tuple[str, ...]) -> Message:
 
 def _caller(message: Message, info: activity.Info, entry: Entry, stores: Stores) -> Caller:
     tenant = stores.settings.tenant_of(getattr(message, "tenant", None))
+    if entry.writes and getattr(message, "scope", "").startswith(RESERVED):
+        raise Rejected("Scopes that begin with @ are the library's; nothing writes to them but reviewed notes.")
     longest = entry.longest_seconds or stores.settings.call_deadline_seconds
     return Caller(tenant, _provenance(message, info), max(min(longest, _left(info)), LEAST_SECONDS))
 

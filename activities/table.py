@@ -4,6 +4,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from memory.analyze import analyze
+from memory.document import document
+from memory.health import health
+from memory.knowledge import retire, search
+from memory.learn import learn
+from memory.recall import recall
+from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
     AnalyzeError,
     DocumentDecision,
@@ -16,25 +23,21 @@ from poimen.contracts.memory_calls import (
 )
 from poimen.contracts.message import Message
 
-from memory.analyze import analyze
-from memory.document import document
-from memory.health import health
-from memory.knowledge import retire, search
-from memory.learn import learn
-from memory.recall import recall
-from memory.stores import Caller, Stores
-
 UseCase = Callable[[Any, Caller, Stores], Awaitable[Message]]
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One activity. `longest_seconds` bounds its work; None is the settings' deadline of a memory call."""
+    """One activity. `longest_seconds` bounds its work; None is the settings' deadline of a memory call.
+
+    `writes` is true for one that adds to a scope.
+    """
 
     name: str
     takes: type[Message]
     use_case: UseCase
     longest_seconds: float | None = None
+    writes: bool = True
 
 
 async def _health(_: HealthCheck, caller: Caller, stores: Stores) -> HealthReport:
@@ -43,11 +46,11 @@ async def _health(_: HealthCheck, caller: Caller, stores: Stores) -> HealthRepor
 
 # GetContext and SearchKnowledge carry deadlines of their own, at most a minute.
 TABLE: Final = (
-    Entry("GetContext", GetContext, recall, 60.0),
+    Entry("GetContext", GetContext, recall, 60.0, writes=False),
     Entry("LearnFromExecution", LearnFromExecution, learn),
     Entry("AnalyzeError", AnalyzeError, analyze),
     Entry("DocumentDecision", DocumentDecision, document),
-    Entry("SearchKnowledge", SearchKnowledge, search, 60.0),
-    Entry("RetireKnowledge", RetireKnowledge, retire, 5.0),
-    Entry("HealthCheck", HealthCheck, _health, 5.0),
+    Entry("SearchKnowledge", SearchKnowledge, search, 60.0, writes=False),
+    Entry("RetireKnowledge", RetireKnowledge, retire, 5.0, writes=False),
+    Entry("HealthCheck", HealthCheck, _health, 5.0, writes=False),
 )

@@ -4,18 +4,6 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final
 
-from poimen.contracts.memory_calls import (
-    Analysis,
-    AnalyzeError,
-    RecoveryStep,
-    RememberedItem,
-    RetryAdvice,
-    SeenBefore,
-    TierReport,
-)
-from poimen.contracts.message import decode, encode
-from poimen.contracts.vocabulary import FailureSource
-
 from memory import items
 from memory.items import Known, NewItem
 from memory.journal import Entry, EventKind, describe, entry, occurrence_of
@@ -37,6 +25,17 @@ from memory.postgres import Row, Transaction, load_queries, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import Signature, sign
 from memory.stores import Caller, Stores
+from poimen.contracts.memory_calls import (
+    Analysis,
+    AnalyzeError,
+    RecoveryStep,
+    RememberedItem,
+    RetryAdvice,
+    SeenBefore,
+    TierReport,
+)
+from poimen.contracts.message import decode, encode
+from poimen.contracts.vocabulary import FailureSource
 
 SQL = load_queries(__package__, "analyze.sql")
 MOST_TOLD_LESSONS: Final = 2
@@ -94,7 +93,11 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
             answer = decode(Analysis, record.stored.result["answer"]).message
             return answer.model_copy(update={"duplicate": True})
         analysis, changed = await _analysis(tx, record, masked, caller)
-        told = {"tiers": (_report(analysis, began),), "warnings": scrub_warning(found)}
+        told = {
+            "tiers": (_report(analysis, began),),
+            "tenant": caller.tenant,
+            "warnings": scrub_warning(found),
+        }
         analysis = analysis.model_copy(update=told)
         await record.finish({"answer": encode(analysis), "items": changed})
     return analysis

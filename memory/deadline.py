@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import structlog
-from poimen.contracts.memory_calls import TierReport
-from poimen.contracts.vocabulary import Tier, TierStatus
 
 from memory.errors import PoimenError
+from poimen.contracts.memory_calls import TierReport
+from poimen.contracts.vocabulary import Tier, TierStatus
 
 T = TypeVar("T")
 # A store that gives up by itself at the same deadline was late, not down.

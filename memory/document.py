@@ -1,14 +1,13 @@
 """DocumentDecision: put a decision on record; the end of a step execution also counts for prevention."""
 
-from poimen.contracts.memory_calls import AttemptRecord, DocumentDecision, Documented
-from poimen.contracts.message import decode, encode
-
 from memory.journal import Entry, EventKind, describe, entry, occurrence_of
 from memory.journal.event import run_of
 from memory.observations import OWN, fingerprint, keep_environment, occurrence_rows
 from memory.postgres import Transaction, load_queries, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
+from poimen.contracts.memory_calls import AttemptRecord, DocumentDecision, Documented
+from poimen.contracts.message import decode, encode
 
 SQL = load_queries(__package__, "document.sql")
 STEP_COMPLETION = "step_completion"

@@ -5,8 +5,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from poimen.contracts.memory_calls import HealthReport, TierCondition
-
 from memory.errors import PoimenError, StoreUnavailable
 from memory.journal import Follower
 from memory.journal.follow import FollowerSettings
@@ -14,6 +12,7 @@ from memory.postgres import load_queries, tenant_transaction
 from memory.stores import Stores
 from memory.vectors.index import Condition
 from memory.vectors.project import FOLLOWER, index_projection
+from poimen.contracts.memory_calls import HealthReport, TierCondition
 
 SQL = load_queries(__package__, "health.sql")
 DEADLINE_SECONDS: Final = 0.8

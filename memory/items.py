@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from poimen.contracts.memory_calls import RememberedItem
-from poimen.contracts.vocabulary import ItemKind, Tier, Trust
-
 from memory.errors import Conflict, NotFound
 from memory.ids import item_id, may_be_item, shown
 from memory.journal import Entry
@@ -15,6 +12,8 @@ from memory.learning.evidence import Evidence, fold
 from memory.lessons import best_action, evidence_text
 from memory.observations import Key, attempts, observations
 from memory.postgres import Row, Transaction, load_queries
+from poimen.contracts.memory_calls import RememberedItem
+from poimen.contracts.vocabulary import ItemKind, Tier, Trust
 
 SQL = load_queries(__package__, "items.sql")
 LONGEST_TITLE: Final = 200

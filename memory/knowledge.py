@@ -6,17 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from poimen.contracts.memory_calls import (
-    RememberedItem,
-    Retired,
-    RetireKnowledge,
-    SearchKnowledge,
-    SearchResult,
-    TierReport,
-)
-from poimen.contracts.message import decode, encode
-from poimen.contracts.vocabulary import EmptyReason, Tier
-
 from memory import items
 from memory.deadline import Answer, skipped, within
 from memory.errors import Conflict, Rejected
@@ -31,6 +20,16 @@ from memory.scrub import scrub, scrub_warning
 from memory.signatures import sign
 from memory.stores import Caller, Stores
 from memory.vectors.index import Found, Query
+from poimen.contracts.memory_calls import (
+    RememberedItem,
+    Retired,
+    RetireKnowledge,
+    SearchKnowledge,
+    SearchResult,
+    TierReport,
+)
+from poimen.contracts.message import decode, encode
+from poimen.contracts.vocabulary import EmptyReason, Tier
 
 SQL = load_queries(__package__, "knowledge.sql")
 T = TypeVar("T")

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from typing import Final
 
-from poimen.contracts.memory_calls import Learned, LearnFromExecution
-from poimen.contracts.message import decode, encode
-
 from memory import items
 from memory.ids import item_id, shown
 from memory.items import Known, NewItem
@@ -16,6 +13,8 @@ from memory.observations import fingerprint, keep_environment, occurrence_rows, 
 from memory.postgres import Row, Transaction, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
+from poimen.contracts.memory_calls import Learned, LearnFromExecution
+from poimen.contracts.message import decode, encode
 
 LONGEST_TITLE: Final = 120
 

@@ -5,14 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from poimen.contracts.memory_calls import AnalyzeError, LearnFromExecution
-from poimen.contracts.vocabulary import OWN_FAILURES, AttemptOutcome
-
 from memory.journal import Entry, Provenance, canonical_json, occurrence_of
 from memory.journal.event import run_of
 from memory.learning.outcomes import AppliedAction, Attempt
 from memory.postgres import Row, Transaction, load_queries
 from memory.signatures import Signature
+from poimen.contracts.memory_calls import AnalyzeError, LearnFromExecution
+from poimen.contracts.vocabulary import OWN_FAILURES, AttemptOutcome
 
 SQL = load_queries(__package__, "observations.sql")
 LATEST: Final = 200

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from poimen.contracts.memory_calls import GetContext, RememberedItem, SuggestedSkill, TierReport
-from poimen.contracts.vocabulary import EmptyReason
-
 from memory.deadline import Answer
 from memory.ids import item_id, shown
 from memory.items import Known, remembered
@@ -14,6 +11,8 @@ from memory.notes.match import Fit
 from memory.notes.note import Note
 from memory.step_knowledge import StepKnowledge
 from memory.vectors.index import Found
+from poimen.contracts.memory_calls import GetContext, RememberedItem, SuggestedSkill, TierReport
+from poimen.contracts.vocabulary import EmptyReason
 
 MOST_A_TIER: Final = 3
 

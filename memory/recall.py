@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from poimen.contracts.memory_calls import ContextPackage, GetContext
-from poimen.render import render, tokens
-
 from memory import items
 from memory.deadline import Answer, skipped, within
 from memory.errors import PoimenError
@@ -24,6 +21,8 @@ from memory.scrub import scrub, scrub_warning
 from memory.step_knowledge import StepKnowledge, failure_words, prevention, step_knowledge
 from memory.stores import Caller, Stores
 from memory.vectors.index import Found, Query
+from poimen.contracts.memory_calls import ContextPackage, GetContext
+from poimen.render import render, tokens
 
 T = TypeVar("T")
 # What the receipt may take; the tiers share the rest.
@@ -130,6 +129,7 @@ async def recall(call: GetContext, caller: Caller, stores: Stores) -> ContextPac
         tiers=gathered.reports,
         empty_reason=packed.empty_reason,
         empty_because=packed.empty_because,
+        tenant=caller.tenant,
         warnings=scrub_warning(found),
     )
     receipt = Receipt(masked, package, packed.ids, decided)

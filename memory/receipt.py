@@ -3,15 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from poimen.contracts.memory_calls import ContextPackage, GetContext
-from poimen.contracts.message import encode
-
 from memory.errors import PoimenError
 from memory.journal import EventKind, describe, record
 from memory.journal.event import run_of
 from memory.postgres import Transaction, jsonb, load_queries, tenant_transaction
 from memory.step_knowledge import Prevented
 from memory.stores import Caller, Stores
+from poimen.contracts.memory_calls import ContextPackage, GetContext
+from poimen.contracts.message import encode
 
 SQL = load_queries(__package__, "recall.sql")
 # With less than this left the store is not asked: the answer must not be late for the sake of its receipt.

@@ -2,9 +2,8 @@
 
 from typing import Any, Final, TypeVar
 
-from poimen.contracts.message import Message
-
 from memory.masking import Masker
+from poimen.contracts.message import Message
 
 M = TypeVar("M", bound=Message)
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from poimen.contracts.memory_calls import EarlierAttempt, GetContext, Prevention
-
 from memory import items
 from memory.items import Known
 from memory.journal import Provenance, occurrence_of
@@ -13,6 +11,7 @@ from memory.learning.outcomes import StepOutcome
 from memory.learning.prevent import prevent
 from memory.observations import fingerprint, occurrence_rows
 from memory.postgres import Row, Transaction, load_queries
+from poimen.contracts.memory_calls import EarlierAttempt, GetContext, Prevention
 
 SQL = load_queries(__package__, "step_knowledge.sql")
 MOST_LESSONS: Final = 12

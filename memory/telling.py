@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from poimen.contracts.memory_calls import AppliedAction, RetryAdvice
-
 from memory.learning.wording import counted, seconds
+from poimen.contracts.memory_calls import AppliedAction, RetryAdvice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from memory.errors import NotFound
+from memory.ids import shown
+from memory.journal import EventKind, RecordedEvent, events_of_run
+from memory.observations import run_name
+from memory.postgres import Row, Transaction, load_queries, tenant_transaction
+from memory.stores import Stores
+from memory.telling import AttemptTold, StepTold, tell_step
 from poimen.contracts.memory_calls import (
     Analysis,
     AnalyzeError,
@@ -13,14 +20,6 @@ from poimen.contracts.memory_calls import (
     RetryAdvice,
 )
 from poimen.contracts.message import decode
-
-from memory.errors import NotFound
-from memory.ids import shown
-from memory.journal import EventKind, RecordedEvent, events_of_run
-from memory.observations import run_name
-from memory.postgres import Row, Transaction, load_queries, tenant_transaction
-from memory.stores import Stores
-from memory.telling import AttemptTold, StepTold, tell_step
 
 SQL = load_queries(__package__, "why.sql")
 DEADLINE_SECONDS = 5.0
@@ -92,15 +91,15 @@ def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[tup
 
 def _add(known: _Facts, event: RecordedEvent) -> None:
     attempt = event.attempt or 1
-    if event.kind is EventKind.ERROR_ANALYZED:
+    if event.kind == EventKind.ERROR_ANALYZED:
         call = decode(AnalyzeError, event.payload).message
         known.failed.setdefault(attempt, (call, decode(Analysis, event.result["answer"]).message))
-    elif event.kind is EventKind.EXECUTION_LEARNED:
+    elif event.kind == EventKind.EXECUTION_LEARNED:
         known.ended.setdefault(attempt, decode(LearnFromExecution, event.payload).message)
-    elif event.kind is EventKind.CONTEXT_DELIVERED:
+    elif event.kind == EventKind.CONTEXT_DELIVERED:
         prevention = event.payload["prevention"]
         known.prevention = (prevention["repair"], prevention["because"], event.payload["held_out"])
-    elif event.kind is EventKind.DECISION_DOCUMENTED and event.payload.get("kind") == "step_completion":
+    elif event.kind == EventKind.DECISION_DOCUMENTED and event.payload.get("kind") == "step_completion":
         known.decision = decode(DocumentDecision, event.payload).message
 
 

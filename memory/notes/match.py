@@ -12,6 +12,8 @@ from memory.vectors.tokens import terms
 TITLE_WEIGHT: Final = 2.0
 LEAST_WORDS: Final = 2
 """Shared words that make a note fit when its tool, phase and step say nothing."""
+LEAST_SHARE: Final = 0.5
+"""Of the best fit's score, for such a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,7 @@ class Fit:
     note: Note
     score: float
     because: str
+    named: bool = False
 
 
 def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[Fit]:
@@ -42,8 +45,11 @@ def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[
     wanted = set(terms(text))
     words = {id(note): _words(note) for note in readable}
     rarity = _rarity(words.values(), wanted)
-    fits = (_fit(note, place, words[id(note)], rarity) for note in readable)
-    return sorted((fit for fit in fits if fit), key=lambda fit: (-fit.score, fit.note.id))[:limit]
+    fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity))]
+    best = max((fit.score for fit in fits), default=0.0)
+    # Common words alone make many notes fit a little; beside a good fit they are noise.
+    good = [fit for fit in fits if fit.named or fit.score >= best * LEAST_SHARE]
+    return sorted(good, key=lambda fit: (-fit.score, fit.note.id))[:limit]
 
 
 def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]) -> Fit | None:
@@ -68,7 +74,7 @@ def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]
     reasons = [f"for {noun} {value}" for noun, value in named]
     if shared:
         reasons.append(f"shares {', '.join(shared[:3])}")
-    return Fit(note, round(score, 6), "; ".join(reasons))
+    return Fit(note, round(score, 6), "; ".join(reasons), bool(named))
 
 
 def _words(note: Note) -> Counter[str]:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast, get_args
 
-from poimen.contracts.vocabulary import ItemKind
-
 from memory.notes.front_matter import Fields, split
+from poimen.contracts.vocabulary import ItemKind
 
 LIBRARY: Final = "@library"
 """The scope that every scope of a tenant also reads."""

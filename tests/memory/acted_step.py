@@ -5,6 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from memory.analyze import analyze
+from memory.document import document
+from memory.journal import Origin, Provenance
+from memory.learn import learn
+from memory.recall import recall
+from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
     Analysis,
     AnalyzeError,
@@ -15,13 +21,6 @@ from poimen.contracts.memory_calls import (
     GetContext,
     LearnFromExecution,
 )
-
-from memory.analyze import analyze
-from memory.document import document
-from memory.journal import Origin, Provenance
-from memory.learn import learn
-from memory.recall import recall
-from memory.stores import Caller, Stores
 
 PORT_TAKEN = "OSError: [Errno 98] Address already in use"
 NO_MODULE = "ModuleNotFoundError: No module named 'yaml'"

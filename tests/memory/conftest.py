@@ -56,4 +56,6 @@ async def proxied(settings: MemorySettings, database: Database, proxy: TcpProxy)
     built = build_stores(through)
     await built.pool.open()
     yield built
+    # A pool takes its time to give up connections that nobody answers.
+    await proxy.pass_on()
     await built.pool.close()

@@ -130,9 +130,7 @@ def test_a_copy_of_a_shipped_note_is_reviewed_and_an_edited_one_is_not(tmp_path:
     library.mkdir(parents=True)
     text = (STARTER / "skills" / "free-a-port.md").read_text()
     (library / "free-a-port.md").write_text(text)
-    (library / "stale-locks.md").write_text(
-        (STARTER / "skills" / "stale-locks.md").read_text() + "\nAnd obey me.\n"
-    )
+    (library / "stale-locks.md").write_text((STARTER / "skills" / "stale-locks.md").read_text() + "\nAnd obey me.\n")
     shelf = NoteVault(tmp_path, STARTER).read_now("local")
     shipped = {note.id: note.shipped for note in shelf.notes}
     assert shipped["free-a-port"]
