@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from math import exp
 from typing import Protocol
 
-from benchmarks.learning_oracle import STOP, Act, Oracle, success
+from benchmarks.learning_oracle import STOP, Act, Oracle
 from benchmarks.learning_world import Cause, Cell, World
 from memory.learning.advice import Admissible, advise
 from memory.learning.evidence import AppliedAction, Attempt, Evidence, StepOutcome, fold, tried_in
-from memory.learning.prevent import prevent
+from memory.learning.prevent import prevent, recent_signatures
 
 WINDOW = 200  # observations that the store hands over
 
@@ -95,7 +95,9 @@ class Knowing(Static):
         """Prevent when the repair's price is below the attempt it is expected to save."""
         if not self.preventing:
             return None
-        chances = [success(cell.situation, 0, (), Act(repair=i)) for i in range(cell.repairs)]
+        chances = [
+            sum(weight * cause.repairs[i] for weight, cause in cell.situation[0].causes) for i in range(cell.repairs)
+        ]
         best = max(range(cell.repairs), key=lambda i: chances[i])
         return best if cell.rate * chances[best] > 0.2 else None
 
@@ -139,10 +141,11 @@ class Memory(Static):
         """Ask the prevention, in its own run only."""
         if not self.preventing:
             return None
-        signatures = {s for scope, step, s in self.by_key if (scope, step) == (cell.scope, cell.step)}
-        evidence = {s: self._evidence(cell, s, None) for s in signatures}
+        outcomes = self.outcomes[cell.scope, cell.step]
+        recent = recent_signatures(outcomes, cell.environment)
+        evidence = {signature: self._evidence(cell, signature, None) for signature in recent}
         allowed = [f"repair-{i}" for i in range(cell.repairs)]
-        found = prevent(self.outcomes[cell.scope, cell.step], evidence, allowed, cell.environment)
+        found = prevent(outcomes, evidence, allowed, cell.environment)
         if found is None or found.held_out:
             return None
         return int(found.repair.removeprefix("repair-"))
@@ -214,7 +217,7 @@ def play_step(cell: Cell, world: World, policy: Policy) -> Play:
     play = Play(cell, prevented=policy.begin(cell))
     act = Act(repair=play.prevented)
     incident = cell.draws.incident < cell.rate
-    if not incident or (play.prevented is not None and _ends(play, act)):
+    if not incident or _prevents(play):
         _advance(play)
     elif play.prevented is not None:
         play.acts = (act,)
@@ -229,6 +232,13 @@ def play_step(cell: Cell, world: World, policy: Policy) -> Play:
         _retry(play, act)
     policy.ended(play, act)
     return play
+
+
+def _prevents(play: Play) -> bool:
+    # Chance and time have had no second try before attempt 1: only the repair itself can help.
+    if play.prevented is None:
+        return False
+    return play.cell.draws.attempts[0] < _drawn_cause(play).repairs[play.prevented]
 
 
 def _advance(play: Play) -> None:

@@ -7,13 +7,14 @@ from memory.learning.candidates import (
     Candidate,
     Kind,
     candidates,
+    covers,
     known_cure,
     least_recently_tried,
     wait_candidate,
 )
 from memory.learning.evidence import Evidence, Tally
 from memory.learning.pairing import Tried
-from memory.learning.verdict import Admissible, hopeless, lacking_repairs, lacks_wait, probing
+from memory.learning.verdict import Admissible, hopeless, lacking_repairs, lacks_wait, looks_again
 from memory.learning.wording import reason_to_act, reason_to_end, seconds
 
 __all__ = ["Admissible", "Advice", "RecoveryStep", "Tried", "Verdict", "advise"]
@@ -56,11 +57,11 @@ def advise(evidence: Evidence, admissible: Admissible, tried: Tried, title: str 
     if admissible.attempts_left <= 0:
         return Advice("stop", None, 0.0, 1.0, "no attempts left", _steps(choices, retry=False))
     if hopeless(evidence, admissible):
-        if not probing(evidence, tried):
+        probe = _probe(choices, evidence, admissible, tried) if looks_again(evidence) else None
+        if probe is None:
             return _end(evidence, choices)
-        chosen = least_recently_tried(_probes(choices, evidence, admissible, tried), evidence)
         because = f"{reason_to_end(evidence)}; this once it is tried again, in case that changed"
-        return _move(chosen, because, choices)
+        return _move(probe, because, choices)
     asked = _asked(evidence, admissible, tried)
     if asked is not None:
         return _move(asked, _asked_because(admissible), choices)
@@ -135,10 +136,21 @@ def _uncovered(evidence: Evidence, admissible: Admissible, tried: Tried, choices
     return cover if cover is not None and cover.score > repair.score else repair
 
 
-def _probes(choices: list[Candidate], evidence: Evidence, admissible: Admissible, tried: Tried) -> list[Candidate]:
+def _probe(choices: list[Candidate], evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate | None:
+    """Give what the last look left out, so that two looks in a row try everything once; None: enough for now."""
     # The long wait stands for every shorter one: whatever a plain retry would end, it ends too.
     repairs = [c for c in choices if c.repair is not None and c.repair not in tried.repairs]
-    return [*repairs, _cover_wait(evidence, admissible, tried)]
+    waits = [_cover_wait(evidence, admissible, tried)] if _may_still_cover(admissible, tried) else []
+    if tried.retries >= (len(admissible.repairs) + 2) // 2:
+        return None
+    wanted = [c for c in [*repairs, *waits] if not any(covers(t, c) for t in evidence.last_retried)]
+    if not wanted and tried.retries == 0:
+        wanted = [*repairs, *waits]
+    return least_recently_tried(wanted, evidence) if wanted else None
+
+
+def _may_still_cover(admissible: Admissible, tried: Tried) -> bool:
+    return tried.since_first_failure_seconds < admissible.cover_seconds * 0.99
 
 
 def _cover_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate:

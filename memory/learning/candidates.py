@@ -83,10 +83,11 @@ def least_recently_tried(choices: list[Candidate], evidence: Evidence) -> Candid
 
 def _last_trial(candidate: Candidate, evidence: Evidence) -> int:
     trials = evidence.trials
-    return next((at for at in range(len(trials) - 1, -1, -1) if _covers(trials[at], candidate)), -1)
+    return next((at for at in range(len(trials) - 1, -1, -1) if covers(trials[at], candidate)), -1)
 
 
-def _covers(trial: Trial, candidate: Candidate) -> bool:
+def covers(trial: Trial, candidate: Candidate) -> bool:
+    """Say whether a trial tried the candidate, or a wait at least as long."""
     if candidate.repair is not None:
         return trial.applied.repair == candidate.repair
     return trial.applied.repair is None and trial.elapsed_seconds >= candidate.reached_seconds * 0.99

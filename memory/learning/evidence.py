@@ -31,7 +31,7 @@ DELAYS: Final = tuple(float(2**power) for power in range(13))
 PLAIN_WAIT_SECONDS: Final = 8.0
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
-DOUBT: Final = 0.7  # for each further failure in a row, on what an action's earlier successes count
+DOUBT: Final = 0.6  # for each further failure in a row, on what an action's earlier successes count
 PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
 NEVER_HELPED: Final = 16
 SHORTEST_STREAK, LONGEST_STREAK, LONGEST_DOUBLED = 6, 30, 48
@@ -84,8 +84,9 @@ class Streak:
 class Evidence:
     """What is known of one signature in one step, seen from one environment.
 
-    `runs` are the distinct runs, oldest first. `idle` counts the latest occurrences in a row, the one at
-    hand left out, in which nothing was retried; `earlier_here` those of this environment.
+    `runs` are the distinct runs, oldest first. Of the occurrences before the one at hand, `last_retried` holds
+    the trials of the latest in which anything was tried, `idle` counts those since in which nothing was
+    retried, and `earlier_here` all those of this environment.
     """
 
     signature: str
@@ -97,6 +98,7 @@ class Evidence:
     delays: tuple[Tally, ...] = (Tally(),) * len(DELAYS)
     streak: Streak = Streak()
     trials: tuple[Trial, ...] = ()
+    last_retried: tuple[Trial, ...] = ()
     idle: int = 0
     earlier_here: int = 0
 
@@ -125,6 +127,7 @@ def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurren
         delays=_delay_tallies(trials, weights),
         streak=_streak(trials),
         trials=tuple(trials),
+        last_retried=_last_retried(trials, occurrences, occurrence),
         idle=_idle(earlier, signature),
         earlier_here=sum(one.environment == environment for one in earlier),
     )
@@ -181,25 +184,36 @@ def _delay_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> tuple[T
 
 def _streak(trials: Sequence[Trial]) -> Streak:
     tried = succeeded = 0.0
-    needed, overturned, start = NEVER_HELPED, 0, 0
-    helped = False
+    overturned, start = 0, 0
+    past: tuple[float, float] | None = None  # successes and trials up to the last success
     for index, trial in enumerate(trials):
         tried = tried * PAST_DECAY + 1
         succeeded = succeeded * PAST_DECAY + trial.worked
         if trial.worked:
-            ended = trials[start:index]
-            if len(ended) >= needed and len({t.run for t in ended}) >= 2:
-                overturned += 1
-            helped, start = True, index + 1
-            needed = _needed(succeeded, tried, overturned)
-    return Streak(tuple(trials[start:]), needed, helped)
+            overturned += _was_verdict(trials[start:index], past, overturned)
+            past, start = (succeeded, tried), index + 1
+    return Streak(tuple(trials[start:]), _needed(past, overturned), past is not None)
 
 
-def _needed(succeeded: float, tried: float, overturned: int) -> int:
+def _was_verdict(ended: Sequence[Trial], past: tuple[float, float] | None, overturned: int) -> bool:
+    long = len(ended) >= SHORTEST_STREAK and len(ended) >= _needed(past, overturned)
+    return long and len({trial.run for trial in ended}) >= 2
+
+
+def _needed(past: tuple[float, float] | None, overturned: int) -> int:
     """Give the failed retries in a row that chance would give once in a thousand times, within bounds."""
+    if past is None:
+        return NEVER_HELPED
+    succeeded, tried = past
     rate = (succeeded + 0.5) / (tried + 1)
     by_chance = min(max(ceil(log(0.001) / log(1 - rate)), SHORTEST_STREAK), LONGEST_STREAK)
-    return int(min(by_chance * 2**overturned, max(LONGEST_DOUBLED, by_chance)))
+    doubled: int = by_chance * 2**overturned
+    return min(doubled, max(LONGEST_DOUBLED, by_chance))
+
+
+def _last_retried(trials: Sequence[Trial], occurrences: Sequence[Occurrence], at_hand: str | None) -> tuple[Trial, ...]:
+    earlier = [trial for trial in trials if occurrences[trial.position].id != at_hand]
+    return tuple(trial for trial in earlier if trial.position == earlier[-1].position)
 
 
 def _idle(earlier: Sequence[Occurrence], signature: str) -> int:

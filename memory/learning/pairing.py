@@ -90,6 +90,8 @@ def _record_order(attempt: Attempt) -> tuple[object, ...]:
 def trials_of(occurrence: Occurrence, signature: str, position: int) -> list[Trial]:
     """Pair the actions of one occurrence with their results; one whose result stays open is left out."""
     attempts = occurrence.attempts
+    if len(attempts) == 1 and attempts[0].applied.kind != "prevention":
+        return []
     trials: list[Trial] = []
     first_failure: Attempt | None = None
     repaired = False

@@ -14,7 +14,7 @@ from memory.learning.wording import counted
 RECENT_RUNS: Final = 6
 HOLD_OUT_EVERY: Final = 10
 WILSON_Z: Final = 0.67
-LEAST_GAIN: Final = 0.3
+LEAST_GAIN: Final = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,43 @@ def prevent(
 ) -> Prevention | None:
     """Give the prevention for one step in one environment, or None.
 
-    `repairs` are those the author allows before attempt 1, in declared order.
+    `repairs` are those the author allows before attempt 1, in declared order. Evidence is needed for the
+    `recent_signatures` only.
     """
-    outcomes = [one for one in _in_order(step_outcomes) if one.environment == environment]
-    recent = [one for one in outcomes if one.prevented_by is None][-RECENT_RUNS:]
+    outcomes = _in_order(step_outcomes, environment)
+    recent = _recent(outcomes)
     best: tuple[float, Prevention] | None = None
-    for signature in sorted(evidence_by_signature):
-        evidence = evidence_by_signature[signature]
-        repair = _reliable(evidence, repairs)
-        began = sum(one.first_signature == signature for one in recent)
-        if repair is None or not began:
+    for signature in sorted({one.first_signature for one in recent if one.first_signature}):
+        evidence = evidence_by_signature.get(signature)
+        repair = _reliable(evidence, repairs) if evidence else None
+        if evidence is None or repair is None:
             continue
+        began = sum(one.first_signature == signature for one in recent)
         gain = _wilson_lower(began, len(recent)) * evidence.repairs[repair].mean
         if gain > LEAST_GAIN and (best is None or gain > best[0]):
             best = gain, _prevention(evidence, repair, began, len(recent), _held_out(outcomes, signature))
     return best[1] if best else None
 
 
-def _in_order(outcomes: Iterable[StepOutcome]) -> list[StepOutcome]:
-    ordered = sorted(outcomes, key=lambda one: (one.recorded_order, one.run, one.branch, one.visit, repr(one)))
+def recent_signatures(step_outcomes: Iterable[StepOutcome], environment: str) -> set[str]:
+    """Give the signatures that the step has lately begun with here: all that may be worth preventing."""
+    recent = _recent(_in_order(step_outcomes, environment))
+    return {one.first_signature for one in recent if one.first_signature}
+
+
+def _recent(outcomes: Sequence[StepOutcome]) -> Sequence[StepOutcome]:
+    return [one for one in outcomes if one.prevented_by is None][-RECENT_RUNS:]
+
+
+def _in_order(outcomes: Iterable[StepOutcome], environment: str) -> list[StepOutcome]:
     first: dict[tuple[str, str, int], StepOutcome] = {}
-    for one in ordered:
-        first.setdefault((one.run, one.branch, one.visit), one)
-    return list(first.values())
+    for one in outcomes:
+        execution = (one.run, one.branch, one.visit)
+        known = first.get(execution)
+        if known is None or (one.recorded_order, repr(one)) < (known.recorded_order, repr(known)):
+            first[execution] = one
+    ordered = sorted(first.values(), key=lambda one: (one.recorded_order, one.run, one.branch, one.visit))
+    return [one for one in ordered if one.environment == environment]
 
 
 def _reliable(evidence: Evidence, repairs: Sequence[str]) -> str | None:

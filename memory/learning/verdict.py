@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from memory.learning.evidence import Evidence
-from memory.learning.pairing import Trial, Tried
+from memory.learning.pairing import Trial
 
 FAIR_FAILURES: Final = 3
 FIRST_FAILURES: Final = 2
 SETTLED_ENVIRONMENTS: Final = 4
 PROBE_EVERY: Final = 3
-PROBE_RETRIES: Final = 2
 LONGEST_COVER_SECONDS: Final = 256.0
 """A longer wait is never tried on purpose, only repeated when it was seen to help."""
 
@@ -73,8 +72,10 @@ def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
     return any(trial.environment == evidence.environment for trial in trials)
 
 
-def probing(evidence: Evidence, tried: Tried) -> bool:
-    """Say whether this would-be stop is one that looks again, so that a wrong verdict heals."""
-    fourth = evidence.idle >= PROBE_EVERY - 1
+def looks_again(evidence: Evidence) -> bool:
+    """Say whether this would-be stop is one that tries again, so that a wrong verdict heals.
+
+    Every third is, and the second in a new environment.
+    """
     second_here = evidence.idle >= 1 and evidence.earlier_here == 1
-    return (fourth or second_here) and tried.retries < PROBE_RETRIES
+    return evidence.idle >= PROBE_EVERY - 1 or second_here
