@@ -163,7 +163,11 @@ class Follower:
             return False
         for position, error in failed.items():
             await tx.run(SQL["park"], name=self.name, position=position, tries=self._settings.tries, error=error)
-        await tx.run(SQL["trim_outbox"])
+        slowest = await tx.row(SQL["slowest"])
+        assert slowest is not None
+        await tx.run(
+            SQL["trim_outbox"], cursor_tx=str(slowest["cursor_tx"]), cursor_position=slowest["cursor_position"]
+        )
         return True
 
     async def _step_or_wait(self) -> int | None:

@@ -24,14 +24,14 @@ update followers
 set cursor_tx = %(cursor_tx)s::xid8, cursor_position = %(cursor_position)s, lease_until = clock_timestamp() + %(lease)s
 where tenant = %(tenant)s and name = %(name)s and generation = %(generation)s
 
+-- name: slowest
+-- The cursor that every follower has reached.
+select cursor_tx, cursor_position from followers where tenant = %(tenant)s order by cursor_tx, cursor_position limit 1
+
 -- name: trim_outbox
--- Drops the rows that every follower has passed.
+-- Drops the rows that every follower has passed. Takes the cursor as values: a subquery here would not use the index.
 delete from outbox
-where tenant = %(tenant)s
-  and (tx, position) <= (
-    select cursor_tx, cursor_position from followers
-    where tenant = %(tenant)s order by cursor_tx, cursor_position limit 1
-  )
+where tenant = %(tenant)s and (tx, position) <= (%(cursor_tx)s::xid8, %(cursor_position)s)
 
 -- name: park
 -- Sets aside an event that could not be applied, so that it does not block the others.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from memory.errors import StoreUnavailable
-from memory.journal import Follower, RecordedEvent, record
+from memory.journal import Follower, RecordedEvent, follow, record
 from memory.journal.follow import FollowerSettings
 from memory.postgres import Pool, listen, tenant_transaction
 from tests.fixtures_postgres import Database
@@ -166,6 +166,20 @@ async def test_rows_stay_until_every_follower_has_passed_them(
     await drain(followers[1])
     assert await sql(database, "select count(*) from outbox;") == "0"
     assert quick.keys == slow.keys == ["a", "b"]
+
+
+@pytest.mark.parametrize("query", ["read_batch", "trim_outbox"])
+async def test_a_long_outbox_is_read_and_trimmed_through_its_key(query: str, database: Database, pool: Pool) -> None:
+    await sql(
+        database,
+        "insert into outbox select 'local', (100 + number)::text::xid8, number from generate_series(1, 20000) number;"
+        "analyze outbox;",
+    )
+    async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
+        plan = await tx.rows("explain " + follow.SQL[query], cursor_tx="150", cursor_position=50, limit=10)
+    text = "\n".join(row["QUERY PLAN"] for row in plan)
+    assert "outbox_pkey" in text
+    assert 'ROW(tx, "position")' in text.partition("Index Cond:")[2].partition("\n")[0]
 
 
 async def test_a_follower_sees_its_own_tenant_only(pool: Pool, make_event: MakeEvent) -> None:

@@ -7,10 +7,10 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-import psycopg  # noqa: TID251 - the errors under test are the driver's
-import psycopg_pool  # noqa: TID251
+import psycopg
+import psycopg_pool
 import pytest
-from psycopg import errors  # noqa: TID251
+from psycopg import errors
 
 import memory
 from memory.errors import FinalError, NotFound, PoimenError, Rejected, SchemaMismatch, StoreUnavailable, TooLarge
@@ -103,12 +103,13 @@ def used_queries(module: ModuleType) -> Iterator[tuple[Mapping[str, str], str]]:
     """The catalogue and the name of every `SQL["name"]` and `other.SQL["name"]`."""
     assert module.__file__ is not None
     for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            match node.value:
-                case ast.Name(id="SQL"):
-                    yield vars(module)["SQL"], node.slice.value
-                case ast.Attribute(value=ast.Name(id=owner), attr="SQL"):
-                    yield vars(module)[owner].SQL, node.slice.value
+        match node:
+            case ast.Subscript(value=ast.Name(id="SQL"), slice=ast.Constant(value=str() as name)):
+                yield vars(module)["SQL"], name
+            case ast.Subscript(
+                value=ast.Attribute(value=ast.Name(id=owner), attr="SQL"), slice=ast.Constant(value=str() as name)
+            ):
+                yield vars(module)[owner].SQL, name
 
 
 def test_every_named_query_is_used_and_every_used_name_exists() -> None:

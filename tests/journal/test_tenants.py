@@ -83,7 +83,7 @@ async def test_outside_a_tenants_transaction_a_connection_sees_nothing(pool: Poo
         await record(tx, make_event())
     async with pool.connection(SECONDS) as connection:
         for table in ("journal", "outbox", "items"):
-            cursor = await connection.execute(f"select count(*) as rows from {table}")  # type: ignore[arg-type]
+            cursor = await connection.execute(f"select count(*) as rows from {table}")
             assert await cursor.fetchone() == {"rows": 0}
 
 
