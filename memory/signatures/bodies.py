@@ -22,6 +22,7 @@ _KIND_OF = {
     "errormessage": "message",
 }  # fmt: skip
 _STATUS_LINE = re.compile(r"(?:< )?HTTP/\d(?:\.\d)? (?P<status>[45]\d\d)\b ?(?P<reason>.{0,60})$")
+_TAG = re.compile(r"<(?P<tag>Code|Message|faultcode|faultstring|title)>(?P<words>[^<]{1,500})</")
 _LOGFMT = re.compile(r"\b(?:err|error)=(?:\"(?P<quoted>(?:[^\"\\]|\\.){1,1500})\"|(?P<bare>\S{1,300}))")
 _LOGFMT_MESSAGE = re.compile(r"\bmsg=(?:\"(?P<quoted>(?:[^\"\\]|\\.){1,1500})\"|(?P<bare>\S{1,300}))")
 _EMPTY_TYPES = frozenset({"error", "object", "about:blank", "string", "text", "tool_result"})
@@ -47,7 +48,7 @@ def fields(text: str) -> dict[str, str]:
 def told(body: str) -> str | None:
     """Return one line for a JSON-like body that carries an error, or None where it carries none."""
     found = fields(body)
-    if "message" not in found and "error" not in found and "code" not in found:
+    if found.keys().isdisjoint({"message", "error", "code", "reason"}):
         return None
     if "message" in found:
         found.pop("error", None)
@@ -69,6 +70,16 @@ def find_body(lines: Sequence[Line], text: str) -> Finding | None:
         if words:
             return Finding(Rank.BODY, place, words, "error_body")
     return None
+
+
+def find_markup(lines: Sequence[Line], text: str) -> Finding | None:
+    """Find the code and message of an XML error, or the title of an HTML error page."""
+    said = {found["tag"].lower(): found["words"].strip() for found in reversed(list(_TAG.finditer(text)))}
+    words = " ".join(said[tag] for tag in ("code", "faultcode", "message", "faultstring") if tag in said) or said.get("title")
+    if not words:
+        return None
+    place = next(place for place, line in enumerate(lines) if "<" in line.words)
+    return Finding(Rank.BODY, place, words, "error_body")
 
 
 def find_record(lines: Sequence[Line], text: str) -> Finding | None:

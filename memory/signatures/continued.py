@@ -21,6 +21,8 @@ def continued(lines: Sequence[Line], place: int) -> str:
         return " ".join([words, *below])
     if not below or not words.endswith(":") or " " not in words:
         return words
+    if below[0].endswith(":"):
+        return words
     clause = words[:-1].rsplit(": ", 1)[-1]
     if len(clause.split()) < _FEWEST_WORDS and lines[place + 1].indent <= lines[place].indent:
         return words

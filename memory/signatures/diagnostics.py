@@ -10,7 +10,7 @@ from memory.signatures.finding import Finding, Rank
 
 # file.c:3:5: …   file.ts(3,5): …   file.ts:3:5 - …   File.java:[3,5] …   file.py:3: …
 _PLACED = re.compile(
-    r"(?:(?:\[ERROR\]|e:|ERROR:?|error:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
+    r"(?:(?:\[ERROR\]|e:|ERROR:?|[Ee]rror:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
     r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|(?:[^\s:()'\"<>|=]{0,300}/)?(?:Dockerfile|Makefile|BUILD|WORKSPACE))"
     r"(?::\[?\d+(?:[:,]\d+)?\]?|\(\d+(?:[,:]\d+){0,3}\)|: \(\d+, \d+\)|(?= ?: (?:fatal )?error\b))"
     r"\s?(?:: | - |:(?=\s)|\s(?=error|[A-Za-z]|package))\s{0,3}(?P<text>[^\s\[].*)$"
@@ -23,6 +23,7 @@ _LINKER = re.compile(
     r"(?:undefined reference to|undefined symbol:?|multiple definition of|cannot find -l|library not found for|"
     r"duplicate symbol|unresolved external symbol|Undefined symbols for|cannot find \S+\.(?:o|a|so)\b|relocation R_)"
 )
+_EMPTY = re.compile(r"(?:(?:fatal )?error)?:?\s{0,3}(?:\[[\w-]{1,40}\])?:?$")
 _SYMBOL = re.compile(r"symbol:\s+(?P<what>.+)$")
 _LABEL = re.compile(r"\d*\s{0,8}\|[\s|/_]{0,200}\^+\s(?P<label>.+)$")
 _PROJECT = re.compile(r"\s\[(?:[A-Za-z]:)?[\\/][^\]]{1,400}proj[^\]]{0,100}\]$")
@@ -50,6 +51,8 @@ def find_placed(lines: Sequence[Line], _text: str) -> Finding | None:
         if found is None or not _is_error(found["text"]):
             continue
         words = _PROJECT.sub("", found["text"])
+        if _EMPTY.match(words) and place + 1 < len(lines):
+            words = f"{words} {lines[place + 1].words}"
         if _LINKER.search(words):
             return None
         if _SEVERITY.match(words) or line.words.startswith("e: "):

@@ -32,6 +32,7 @@ _ERROR_MASKS = (
     (
         "time",
         r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
+        r"|\b\d{1,2}(?::\d\d)? ?[ap]m\b(?: \([A-Z]\w{1,20}/\w{1,30}\))?"
         rf"|\b\d{{1,2}}:\d\d:\d\d(?:[.,]\d+)?\b|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{{0,6}},? )?(?:{_MONTHS}[a-z]{{0,6}} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTHS}[a-z]{{0,6}})\b(?:,? \d{{4}})?",
     ),
     ("digest", r"\bsha\d{1,3}[-:][A-Za-z0-9+/]{3,128}=*|\bh1:[A-Za-z0-9+/]{8,128}=*"),
@@ -58,7 +59,7 @@ _ERROR_MASKS = (
     ("source", r"\b[\w-]{1,60}\.(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml|cfg|ini)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"),
     (
         "number",
-        rf"(?:(?<!\w)[-+])?(?<![A-Za-z_\d])v?\d+(?:[.,_]\d+)*(?:[eE][+-]?\d+)?{_SIZE}{_UNIT_FREE}|@[~^<>=v]{{0,3}}\d[\w.+-]*|(?<=[a-z])\d+(?:\.\d+)+\b",
+        rf"\b\d+(?:x\d+)+\b|(?:(?<!\w)[-+])?(?<![A-Za-z_\d])v?\d+(?:[.,_]\d+)*(?:[eE][+-]?\d+)?{_SIZE}{_UNIT_FREE}|@[~^<>=v]{{0,3}}\d[\w.+-]*|(?<=[a-z])\d+(?:\.\d+)+\b",
     ),
 )  # fmt: skip
 # Runs of plain words, which are most of a text, are passed over in one step. The words left out start a mask.
@@ -117,8 +118,10 @@ def path_name(path: str) -> str:
 
 def _relative(path: str, before: str) -> str:
     """A token with slashes that does not start at a root: a file, a package, an image, or two words."""
-    if re.fullmatch(r"\d+/\d+", path):
+    if re.fullmatch(r"[\d.]+/[\d.]+[A-Za-z]{0,3}", path):
         return "<number>"
+    if re.search(r"(?:^|/)\d+(?:\.\d+)?(?:/|$)", path):
+        return "<path>"
     slashes = path.count("/") + path.count("\\")
     bare = _PLACE.sub("", path)
     name = re.split(r"[\\/]", bare)[-1]

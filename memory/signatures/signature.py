@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from memory.signatures.bodies import find_body, find_record, find_status
+from memory.signatures.bodies import find_body, find_markup, find_record, find_status
 from memory.signatures.clean import Line, clean
 from memory.signatures.diagnostics import find_eslint, find_linker, find_placed, find_rustc
 from memory.signatures.finding import Finding, Rank
@@ -56,6 +56,7 @@ _SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
     (Rank.TYPED, (": ",), find_typed),
     (Rank.BODY, ("HTTP/",), find_status),
     (Rank.BODY, ("{",), find_body),
+    (Rank.BODY, ("<Code>", "<Message>", "<faultcode>", "<title>"), find_markup),
     (Rank.BODY, ("level=", "msg="), find_record),
     (Rank.LEVEL, (), find_words),
     (Rank.WRAPPER, (), find_wrapper),

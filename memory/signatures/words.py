@@ -32,7 +32,7 @@ _HINT = re.compile(
     r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$|(?<=[#>|^+\]*-]))"
 )
 _LEVEL = re.compile(
-    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}[:!\[(>|]|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)(?!\d)"
+    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}(?:[!\[(>|]|:(?!\d))|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)"
 )
 _SAID_WORDS = frozenset(
     """error errors failed failure fails fail cannot can't couldn't doesn't timeout invalid unexpected missing exceed exceeded exceeds undefined
@@ -53,6 +53,10 @@ _TYPED = re.compile(
     r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
 )
+# `** (Type) message` of the BEAM; `SC2086 (info): message` of linters.
+_CODED = re.compile(
+    r"^\*\* \((?P<type>[A-Z][\w.]{1,100})\) (?P<words>.+)$|(?:^|\s)(?P<code>[A-Z]{1,6}\d{3,5}) \((?:error|warning|info|style)\): (?P<said>.+)$"
+)
 _TYPED_INSIDE = re.compile(r"(?:^|[\s({])(?P<words>(?:[\w$]{1,80}\.){0,12}[A-Z][\w$]{0,80}(?:Error|Exception)(?: \[[\w-]{1,60}\])?: .+)$")
 
 
@@ -72,9 +76,11 @@ def _speaks(words: str) -> bool:
 
 def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
     """Find the first line that starts with the name of an exception."""
-    if not ("rror" in text or "xception" in text or ": " in text):
-        return None
     for place, line in enumerate(lines):
+        coded = _CODED.search(line.words)
+        if coded:
+            words = f"{coded['type'] or coded['code']}: {coded['words'] or coded['said']}"
+            return Finding(Rank.TYPED, place, words, "exception" if coded["type"] else "lint")
         if _TYPED.match(line.words) and not is_wrapper(line.words) and not line.words.startswith(("Warning", "Error:")):
             return Finding(Rank.TYPED, place, continued(lines, place), "exception")
     return None
