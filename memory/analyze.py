@@ -204,7 +204,7 @@ async def _answer(tx: Transaction, record: Entry, failure: _Failure, lesson: Row
         seen_before=_seen_before(earlier, signature.key, name),
         lessons=await _lessons(tx, failure, lesson, earlier),
         recovery_steps=_recovery_steps(advice),
-        advice=_retry_advice(advice, call, first_run, name),
+        advice=_retry_advice(advice, call, first_run, name, new=not earlier),
         event_id=record.id,
     )
 
@@ -267,8 +267,10 @@ def _recovery_steps(advice: Advice) -> tuple[RecoveryStep, ...]:
     )
 
 
-def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None) -> RetryAdvice:
+def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None, *, new: bool) -> RetryAdvice:
     because = advice.because.replace(run, name) if run and name else advice.because
+    if new:
+        because = because.replace(f", known since {name}", "")
     return RetryAdvice(
         verdict=advice.verdict,
         repair=advice.repair,

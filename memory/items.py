@@ -75,14 +75,14 @@ async def put_item(tx: Transaction, item: NewItem, entry: Entry) -> bool:
     return row is not None
 
 
-async def find_item(tx: Transaction, name: str) -> Row:
-    """Give the item with this id, whole or shortened.
+async def find_item(tx: Transaction, name: str, scope: str | None = None) -> Row:
+    """Give the item with this id, whole or shortened; None is every scope of the tenant, for people.
 
     Raises NotFound, and Conflict when a shortened id fits more than one item.
     """
     if not may_be_item(name):
         raise NotFound("An item's id looks like les-7f3c21d0; this one does not.")
-    rows = await tx.rows(SQL["items_like"], beginning=name)
+    rows = await tx.rows(SQL["items_like"], beginning=name, scope=scope)
     if not rows:
         raise NotFound(f"{shown(name)} is not on record.")
     if len(rows) > 1:

@@ -161,7 +161,7 @@ async def retire(call: RetireKnowledge, caller: Caller, stores: Stores) -> Retir
         if record.stored is not None:
             answer = decode(Retired, record.stored.result["answer"]).message
             return answer.model_copy(update={"duplicate": True})
-        item = (await items.find_item(tx, call.id))["id"]
+        item = (await items.find_item(tx, call.id, call.scope))["id"]
         _check(call, await tx.row(items.SQL["lock_item"], id=item))
         row = await tx.row(items.SQL["retire_item"], id=item, position=record.position, recorded_at=record.recorded_at)
         assert row is not None

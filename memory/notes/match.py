@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import Final
 
@@ -77,6 +78,8 @@ def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]
     return Fit(note, round(score, 6), "; ".join(reasons), bool(named))
 
 
+# Cutting a note into terms costs a thousand times more than looking it up; every GetContext reads every note.
+@lru_cache(maxsize=10_000)
 def _words(note: Note) -> Counter[str]:
     head = terms(" ".join((note.title, note.name, *note.tags)))
     return Counter({word: int(count * TITLE_WEIGHT) for word, count in head.items()}) + terms(note.text)

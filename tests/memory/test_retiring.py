@@ -69,6 +69,12 @@ async def test_an_unknown_item_is_not_found(stores: Stores) -> None:
         await retire(RetireKnowledge(scope="acme/api", id="%"), caller(), stores)
 
 
+async def test_an_item_of_another_scope_is_not_found(stores: Stores) -> None:
+    lesson = await learned_lesson(stores)
+    with pytest.raises(NotFound):
+        await retire(RetireKnowledge(scope="acme/web", id=lesson), caller(), stores)
+
+
 async def test_another_revision_is_a_conflict_that_names_the_actual_one(stores: Stores) -> None:
     lesson = await learned_lesson(stores)
     with pytest.raises(Conflict, match="is at revision 1, you sent 3; read it again") as caught:

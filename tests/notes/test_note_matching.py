@@ -25,7 +25,7 @@ def test_a_failure_finds_the_skill_that_answers_it(failure: str, skill: str) -> 
     assert next(fit for fit in fits if fit.note.kind == "skill").note.id == skill
 
 
-@pytest.mark.parametrize("tool", ["planner", "judge", "verifier", "implementer", "executor"])
+@pytest.mark.parametrize("tool", ["planner", "judge", "verifier", "implementer"])
 def test_each_tool_is_given_its_own_note_and_no_other_tools(tool: str) -> None:
     fits = fitting(NOTES, Place("acme/api", tool=tool, step="s"), "", 3)
     assert [fit.note.tools for fit in fits] == [(tool,)]
