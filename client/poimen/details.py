@@ -45,11 +45,10 @@ def _headline(progress: Progress) -> str:
 
 
 def _attempt_table(progress: Progress) -> list[str]:
-    rows = ["| attempt | outcome | seconds | signature | memory said | then |"]
-    rows.append("| --- | --- | --- | --- | --- | --- |")
+    rows = ["| attempt | outcome | seconds | signature | memory said |", "| --- | --- | --- | --- | --- |"]
     rows += [_attempt_row(record, progress.analysis) for record in progress.attempts[-_MOST_ROWS:]]
     if progress.end is None:
-        rows.append(f"| {len(progress.attempts) + 1} | {plain(progress.activity)} | | | | |")
+        rows.append(f"| {len(progress.attempts) + 1} | {plain(progress.activity)} | | | |")
     return rows
 
 
@@ -64,7 +63,7 @@ def _attempt_row(record: AttemptRecord, analysis: Analysis | None) -> str:
         _signature(record, analysis),
         _said(record),
     ]
-    return f"| {' | '.join([*cells, _cell(record.next_move)])} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:
@@ -79,9 +78,10 @@ def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:
 
 def _said(record: AttemptRecord) -> str:
     if record.advice is None:
-        return "" if record.outcome == "succeeded" else "nothing"
+        return "" if record.outcome == "succeeded" else f"nothing; {_cell(record.next_move)}"
     repair = f" `{_cell(record.advice.repair)}`" if record.advice.repair else ""
-    return f"{record.advice.verdict}{repair}: {_cell(record.advice.because)}"
+    said = f"{record.advice.verdict}{repair}: {_cell(record.advice.because)}"
+    return said if record.next_move.startswith("advice:") else f"{said} (not followed; {_cell(record.next_move)})"
 
 
 def _prevented(progress: Progress) -> str:
