@@ -117,7 +117,8 @@ async def _runs(addresses: Addresses, definition: WorkflowDef, place: _Place) ->
         runs = [await one("observe", "observe")]
         for number in range(1, MOST_RUNS_WITH_MEMORY + 1):
             runs.append(await one(f"on-{number}", "on"))
-            if runs[-1].comes_to() == runs[-2].comes_to():
+            # One run like the one that watched is no end yet: what was seen only once may not prevent anything.
+            if number > 1 and runs[-1].comes_to() == runs[-2].comes_to():
                 break
         return [*runs, await one("off", "off")]
     finally:
@@ -137,8 +138,10 @@ def _show(
         return
     print(f"\n{render_table(runs)}")
     print("Only memory differed." if not broken else "\n".join(f"Not held: {sentence}" for sentence in broken))
+    print(f"Scope    {definition.scope}, in which nothing was known before")
     print(f"Look at  {links[last.name]}")
-    print(f"Ask      {_program()} why {last.workflow_id}/{_asked_about(last)}", flush=True)
+    print(f"Notes    {_near(Path(addresses.vault))}")
+    print(f"Ask      {_near(Path(sys.executable).with_name('poimen'))} why {last.workflow_id}/{_asked_about(last)}")
 
 
 def _as_json(run: DemoRun, link: str | None) -> dict[str, Any]:
@@ -162,15 +165,14 @@ def _asked_about(last: DemoRun) -> str:
     return (prevented or list(last.steps))[-1]
 
 
-def _program() -> str:
-    program = Path(sys.executable).with_name("poimen")
-    return str(program.relative_to(Path.cwd()) if program.is_relative_to(Path.cwd()) else program)
+def _near(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 async def _until_enter() -> None:
     """Wait for Enter on a terminal; elsewhere nobody is there to press it."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print("make up  opens this history again")
+        print("`make up` opens this history again.")
         return
     print("Enter ends it; `make up` opens this history again.", flush=True)
     entered = asyncio.Event()

@@ -1,6 +1,7 @@
 """One run of the demonstration: start it, follow it, and read what each step came to."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +74,11 @@ async def run_once(
     looking = asyncio.create_task(_follow(plan.client, handle, look)) if look else None
     try:
         result = decode(HarnessRunResult, await _answer(handle, "RunFailed"), "HarnessRun").message
+    except asyncio.CancelledError:
+        # Else the next worker on this history would go on with it, without what ran beside it.
+        with contextlib.suppress(RPCError):
+            await handle.cancel()
+        raise
     finally:
         if looking is not None:
             looking.cancel()

@@ -15,7 +15,7 @@ class ExpiredKeyError(Exception):
 def load_key() -> str:
     key = json.loads(Path("keys/release.json").read_text())
     if date.fromisoformat(key["expires"]) < datetime.now(UTC).date():
-        raise ExpiredKeyError(f"signing key {key['id']} expired on {key['expires']}")
+        raise ExpiredKeyError(f"key {key['id']} expired on {key['expires']}")
     return str(key["id"])
 
 

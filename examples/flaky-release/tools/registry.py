@@ -29,7 +29,7 @@ class Requests(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         now = time.monotonic()
         self.server.takes_at = self.server.takes_at or now + BUSY_SECONDS
-        left = math.ceil(self.server.takes_at - now)
+        left = math.ceil(round(self.server.takes_at - now, 3))  # not 7 for 6.0000000001
         if left > 0:
             self._answer(429, {"error": "busy", "retry_after": left}, {"Retry-After": str(left)})
             return
