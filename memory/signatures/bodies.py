@@ -18,7 +18,9 @@ _KIND_OF = {
     "status_code": "status", "statuscode": "status", "status": "status", "httpstatus": "status",
     "error_code": "code", "errorcode": "code", "errcode": "code", "code": "code", "__type": "type",
     "type": "type", "error_type": "type", "errortype": "type", "reason": "reason", "title": "message",
-    "error": "error", "message": "message", "msg": "message", "error_description": "message", "detail": "message",
+    (
+        "error"
+    ): "error", "message": "message", "msg": "message", "error_description": "message", "detail": "message",
     "errormessage": "message",
 }  # fmt: skip
 _STATUS_LINE = re.compile(r"(?:< )?HTTP/\d(?:\.\d)? (?P<status>[45]\d\d)\b ?(?P<reason>.{0,60})$")
@@ -65,7 +67,7 @@ def find_body(lines: Sequence[Line], text: str) -> Finding | None:
     for place, line in enumerate(lines):
         if not line.words.startswith(("{", "[{", "data: {")):
             continue
-        body = line.words if len(line.words) > 3 else "\n".join(other.words for other in lines[place : place + 40])
+        body = line.words if len(line.words) > 3 else ("\n").join(other.words for other in lines[place : place + 40])
         words = told(body)
         if words:
             return Finding(Rank.BODY, place, words, "error_body")
@@ -75,7 +77,9 @@ def find_body(lines: Sequence[Line], text: str) -> Finding | None:
 def find_markup(lines: Sequence[Line], text: str) -> Finding | None:
     """Find the code and message of an XML error, or the title of an HTML error page."""
     said = {found["tag"].lower(): found["words"].strip() for found in reversed(list(_TAG.finditer(text)))}
-    words = " ".join(said[tag] for tag in ("code", "faultcode", "message", "faultstring") if tag in said) or said.get("title")
+    words = (" ").join(said[tag] for tag in ("code", "faultcode", "message", "faultstring") if tag in said) or said.get(
+        "title"
+    )
     if not words:
         return None
     place = next(place for place, line in enumerate(lines) if "<" in line.words)

@@ -1,4 +1,4 @@
-"""From raw output to the lines that can name a failure: bounded, uncoloured, without the prefixes of what carried it."""
+"""From raw output to the lines that can name a failure: bounded, uncoloured, without what carried it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _ANSI = re.compile(
     r"|\x9b[0-?]{0,64}[ -/]{0,8}[@-~]"
 )
 _UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u2400\ufeff]"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060"
+    "-\u2064\u2066-\u2069\u2400\ufeff]"
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BREAK = re.compile("\r\n?|[\x85\u2028\u2029]")
@@ -38,7 +39,10 @@ _DATE = r"\d{4}[-/]\d\d[-/]\d\d"
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d{1,9})?"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|CET|CEST|[A-Z]{1,2}ST|[A-Z]{1,2}DT|[+-]\d\d:?\d\d)\b)?"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_STAMP = rf"(?:{_DATE}[T ]{_CLOCK}{_ZONE}|{_CLOCK}(?: ?[AP]M\b)?|(?:\w{{3}},? )?{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}(?: \d{{4}})?|{_DATE})"
+_STAMP = (
+    rf"(?:{_DATE}[T ]{_CLOCK}{_ZONE}|{_CLOCK}(?: ?[AP]M\b)?"
+    rf"|(?:\w{{3}},? )?{_MONTH} {{1,2}}\d{{1,2}} {_CLOCK}(?: \d{{4}})?|{_DATE})"
+)
 
 # Each alternative is anchored at the line's start and bounded, so that a line costs a constant.
 _PREFIX = re.compile(
@@ -49,8 +53,10 @@ _PREFIX = re.compile(
     r"|##\[(?:error|group|warning|command)\]"
     r"|::(?:error|warning)[^:\n]{0,300}::"
     r"|[A-Za-z][\w.-]{0,60} {0,30}\|(?: |$)"
-    r"|\s{0,12}[\u2502\u2503\u2577\u2575\u256d\u2570\u251c\u2514\u23bf\u23ba\u2713\u2716\u2717\u2718\u2715\u00d7\u274c\u26a0\u2a2f\u203c\u2500\u25b6\u25b8]{1,4}\s{0,4}"
-    r"|(?:Warning|Normal)\s{1,6}\w{1,40}\s{1,6}(?:\d+[dhms]){1,3}(?: \(x\d+ over \w+\))?\s{1,6}[\w-]{1,40}\s{1,6}"
+    r"|\s{0,12}[\u2502\u2503\u2577\u2575\u256d\u2570\u251c\u2514\u23bf\u23ba\u2713\u2716\u27"
+    r"17\u2718\u2715\u00d7\u274c\u26a0\u2a2f\u203c\u2500\u25b6\u25b8]{1,4}\s{0,4}"
+    r"|(?:Warning|Normal)\s{1,6}\w{1,40}\s{1,6}(?:\d+[dhms]){1,3}(?: \(x\d+ over \w+\))?\s{1"
+    r",6}[\w-]{1,40}\s{1,6}"
     r"|(?:remote|stderr|stdout): "
     r"|npm (?:ERR!|error|WARN|verb)(?: |$)"
     r"|\s?ERR_PNPM_(?=\W)"
@@ -100,15 +106,19 @@ def without_prefix(text: str) -> str:
     return indent + words
 
 
+def _clipped(raw: str) -> str:
+    if len(raw) <= LINE_CHARACTERS:
+        return raw
+    return f"{raw[: LINE_CHARACTERS * 3 // 4]} {raw[-LINE_CHARACTERS // 4 :]}"
+
+
 def clean(text: str) -> list[Line]:
     """Return the non-empty lines of a bounded window of the text."""
     window, kept, left_out = _bounded(text)
     grouped = "Exception Group Traceback" in window
     lines: list[Line] = []
     for place, raw in enumerate(visible(window).split("\n"), 1):
-        if len(raw) > LINE_CHARACTERS:
-            raw = raw[: LINE_CHARACTERS * 3 // 4] + " " + raw[-LINE_CHARACTERS // 4 :]
-        line = without_prefix(raw.rstrip())
+        line = without_prefix(_clipped(raw).rstrip())
         line = _GROUP_MARK.sub("", line) if grouped else line
         words = line.lstrip()
         if words:

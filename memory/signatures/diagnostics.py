@@ -11,17 +11,23 @@ from memory.signatures.finding import Finding, Rank
 # file.c:3:5: …   file.ts(3,5): …   file.ts:3:5 - …   File.java:[3,5] …   file.py:3: …
 _PLACED = re.compile(
     r"(?:(?:\[ERROR\]|e:|ERROR:?|[Ee]rror:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
-    r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|(?:[^\s:()'\"<>|=]{0,300}/)?(?:Dockerfile|Makefile|BUILD|WORKSPACE))"
+    r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|(?:[^\s:()'\"<>"
+    r"|=]{0,300}/)?(?:Dockerfile|Makefile|BUILD|WORKSPACE))"
     r"(?::\[?\d+(?:[:,]\d+)?\]?|\(\d+(?:[,:]\d+){0,3}\)|: \(\d+, \d+\)|(?= ?: (?:fatal )?error\b))"
     r"\s?(?:: | - |:(?=\s)|\s(?=error|[A-Za-z]|package))\s{0,3}(?P<text>[^\s\[].*)$"
 )
 _SEVERITY = re.compile(r"(?:fatal error|error|Error|ERROR|E)\b(?=[\s:\[])")
-_IGNORED = re.compile(r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous|recipe for)\b")
+_IGNORED = re.compile(
+    r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous"
+    r"|recipe for)\b"
+)
 _RUSTC = re.compile(r"error(?P<code>\[E\d{4}\])?: (?P<text>.+)$")
 _ESLINT = re.compile(r"\d+:\d+\s+error\s+(?P<text>.+?)(?:\s{2,}(?P<rule>[@\w/-]+))?$")
 _LINKER = re.compile(
-    r"(?:undefined reference to|undefined symbol:?|multiple definition of|cannot find -l|library not found for|"
-    r"duplicate symbol|unresolved external symbol|Undefined symbols for|cannot find \S+\.(?:o|a|so)\b|relocation R_)"
+    r"(?:undefined reference to|undefined symbol:?|multiple definition of|cannot find -l"
+    r"|library not found for|"
+    r"duplicate symbol|unresolved external symbol|Undefined symbols for|cannot find \S+\.(?:o|a|so)\b"
+    r"|relocation R_)"
 )
 _EMPTY = re.compile(r"(?:(?:fatal )?error)?:?\s{0,3}(?:\[[\w-]{1,40}\])?:?$")
 _SYMBOL = re.compile(r"symbol:\s+(?P<what>.+)$")
@@ -99,5 +105,5 @@ def find_eslint(lines: Sequence[Line], _text: str) -> Finding | None:
     for place, line in enumerate(lines):
         found = _ESLINT.match(line.words)
         if found:
-            return Finding(Rank.DIAGNOSTIC, place, f"error {found['rule'] or 'parse'}: {found['text']}", "lint")
+            return Finding(Rank.DIAGNOSTIC, place, (f"error {found['rule'] or 'parse'}: {found['text']}"), "lint")
     return None

@@ -10,23 +10,49 @@ _TITLE_CHARACTERS = 60
 _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (kind, re.compile(pattern), title)
     for kind, pattern, title in (
-        ("os_error", r"(?i)address already in use|EADDRINUSE|port .{0,30}(?:already (?:in use|allocated)|is in use)|only one usage of each socket", "address in use"),
-        ("module_missing", r"(?i)no module named '?([\w.]+)|cannot find (?:module|package) '([^']+)'|could not resolve '([^']+)'|no required module provides package (\S+)", "no module {0}"),
+        ("os_error", (
+            r"(?i)address already in use|EADDRINUSE|port .{0,30}(?:already (?:in use|allocated)"
+            r"|is in use)|only one usage of each socket"
+        ), "address in use"),
+        ("module_missing", (
+            r"(?i)no module named '?([\w.]+)|cannot find (?:module|package) '([^']+)'"
+            r"|could not resolve '([^']+)'|no required module provides package (\S+)"
+        ), "no module {0}"),
         ("command_missing", r"command not found: (\S+)", "no command {0}"),
-        ("disk_full", r"(?i)no space left on device|ENOSPC|disk (?:is )?full|disk quota exceeded", "disk full"),
-        ("out_of_memory", r"(?i)out of memory|OutOfMemory|heap (?:limit|out of)|bad_alloc|cannot allocate memory|ENOMEM|OOM|MemoryError", "out of memory"),
-        ("context_length", r"(?i)context[_ ]length|maximum context|prompt is too long|too many (?:input )?tokens|context window", "context too long"),
-        ("quota", r"(?i)insufficient_quota|exceeded your current quota|quota exceeded|credit balance|billing", "quota used up"),
-        ("http_{0}", r"(?i)(?:http|status(?: code)?|error code|code) ([45]\d\d)\b|\b([45]\d\d):? (?:Bad|Unauth|Forbid|Not|Conflict|Too|Internal|Service|Gateway|Unproc|Payload|Client|Server|Proxy|Method|Gone)", "HTTP {0}"),
+        ((
+            "disk_full"
+        ), r"(?i)no space left on device|ENOSPC|disk (?:is )?full|disk quota exceeded", "disk full"),
+        ("out_of_memory", (
+            r"(?i)out of memory|OutOfMemory|heap (?:limit|out of)|bad_alloc|cannot allocate memory"
+            r"|ENOMEM|OOM|MemoryError"
+        ), "out of memory"),
+        ("context_length", (
+            r"(?i)context[_ ]length|maximum context|prompt is too long|too many (?:input )?tokens"
+            r"|context window"
+        ), "context too long"),
+        ("quota", (
+            r"(?i)insufficient_quota|exceeded your current quota|quota exceeded|credit balance|billing"
+        ), "quota used up"),
+        ("http_{0}", (
+            r"(?i)(?:http|status(?: code)?|error code|code) ([45]\d\d)\b|\b([45]\d\d):? (?:Bad|Unauth"
+            r"|Forbid|Not|Conflict|Too|Internal|Service|Gateway|Unproc|Payload|Client|Server|Proxy"
+            r"|Method|Gone)"
+        ), "HTTP {0}"),
         ("os_error", r"(?i)file exists:?(?: '([^']+)'| (\S+))?|EEXIST", "file exists: {0}"),
         ("os_error", r"(?i)(?:no such file or directory|ENOENT)(?:.*?'([^']+)')?", "no such file: {0}"),
         ("os_error", r"(?i)permission denied|EACCES|EPERM|operation not permitted", "permission denied"),
         ("os_error", r"(?i)too many open files|EMFILE|ENFILE", "too many open files"),
         ("network", r"(?i)connection refused|ECONNREFUSED", "connection refused"),
-        ("network", r"(?i)ENOTFOUND|EAI_AGAIN|name or service not known|could not resolve host|name resolution|no such host|nodename nor servname|getaddrinfo", "host not found"),
+        ("network", (
+            r"(?i)ENOTFOUND|EAI_AGAIN|name or service not known|could not resolve host|name resolution"
+            r"|no such host|nodename nor servname|getaddrinfo"
+        ), "host not found"),
         ("tls", r"(?i)certificate has expired|cert_has_expired", "certificate expired"),
         ("tls", r"(?i)certificate|x509|\bssl\b|\btls\b|handshake", "TLS failure"),
-        ("network", r"(?i)connection (?:was )?reset|ECONNRESET|broken pipe|EPIPE|socket hang up|unexpected eof|server closed the connection", "connection lost"),
+        ("network", (
+            r"(?i)connection (?:was )?reset|ECONNRESET|broken pipe|EPIPE|socket hang up|unexpected eof"
+            r"|server closed the connection"
+        ), "connection lost"),
         ("time_out", r"(?i)timed? ?out|timeout|ETIMEDOUT|deadline exceeded", "timed out"),
         ("deadlock", r"(?i)deadlock", "deadlock"),
         ("database", r"(?i)duplicate key|unique constraint|duplicate entry", "duplicate key"),
@@ -38,8 +64,19 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 _EXIT = re.compile(r"(?i)(?:exit(?:ed)?|non-zero|returned|status|code|error)\b.{0,30}?(-?\d+)\b")
-_TYPE = re.compile(r"^(?:[\w$]+\.)*([A-Z][\w$]*(?:Error|Exception|Violation|Detected|Timeout|Failure)\w*)(?: \[([\w-]+)\])?")
-_CODES = re.compile(r"\b(?:[A-Z]{1,6}\d{3,6}|E[A-Z]{3,20}|[A-Z]+(?:_[A-Z]+){1,6})\b")
+_TYPE = re.compile(
+    r"^(?:[\w$]+\.)*([A-Z][\w$]*(?:Error|Exception|Violation|Detected|Timeout"
+    r"|Failure)\w*)(?: \[([\w-]+)\])?"
+)
+_BROAD_KINDS = frozenset(
+    {"error", "text", "diagnostic", "test_failed", "exception", "linker", "lint", "error_body", "log_line"}
+)
+_FAMILY_WORDS = 5
+_ARGUMENT = re.compile(r"'[^']{0,300}'|<[\w-]{1,20}>|\S*[\d/._]\S*")
+_CODES = re.compile(
+    r"\b(?:(?:exit|status|code|http|errno|error)[\w ]{0,12} -?\d+|[A-Z]{1,6}\d{3,6}|E[A-Z]{3,20}"
+    r"|[A-Z]+(?:_[A-Z]+){1,6})\b"
+)
 
 
 def kind_and_title(words: str, shape: str) -> tuple[str, str]:
@@ -63,7 +100,9 @@ def shortened(words: str) -> str:
 
 
 def family_parts(kind: str, template: str) -> tuple[str, ...]:
-    """Return what relatives share: the kind, the type of the exception, the codes; never an argument."""
+    """Return what relatives share: the kind, the exception's type, the codes, else first words; no argument."""
     named = _TYPE.match(template)
-    codes = sorted(set(_CODES.findall(template)) | {m[0] for m in re.finditer(r"\b(?:exit|status|code|http|errno|error)[\w ]{0,12} -?\d+", template)})
-    return (kind, named[1] if named else "", *codes)
+    codes = sorted({found[0] for found in _CODES.finditer(template)})
+    if named or codes:
+        return (kind, named[1] if named else "", *codes)
+    return (kind, *_ARGUMENT.sub("", template).split()[:_FAMILY_WORDS]) if kind in _BROAD_KINDS else (kind,)

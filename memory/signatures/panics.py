@@ -9,11 +9,16 @@ from memory.signatures.clean import Line
 from memory.signatures.finding import Finding, Rank
 
 _GO = re.compile(r"(?:panic|fatal error): (?P<words>.+?)(?: \[recovered\])?$")
-_GO_FUNCTION = re.compile(r"(?P<name>[\w./*()\[\]-]{1,200}?)\((?:0x|\.\.\.|\{|\)|[\d,\s]).*$|(?P<bare>[\w./*()-]{1,200})\(\)$")
+_GO_FUNCTION = re.compile(
+    r"(?P<name>[\w./*()\[\]-]{1,200}?)\((?:0x|\.\.\.|\{|\)|[\d,\s]).*$|(?P<bare>[\w./*()-]{1,200})\(\)$"
+)
 _GO_RUNTIME = ("panic(", "runtime.", "testing.", "runtime/", "created by ", "internal/")
 _GO_BARE = ("runtime error:", "concurrent map", "all goroutines are asleep")
 _RUST_NEW = re.compile(r"thread '(?P<thread>[^']{0,200})'(?: \(\d+\))? panicked at (?:[^'\"\s].{0,400}):\d+:\d+:$")
-_RUST_OLD = re.compile(r"thread '(?P<thread>[^']{0,200})'(?: \(\d+\))? panicked at '(?P<words>.*?)(?:', [^'\s][^']{0,400}:\d+(?::\d+)?)?$")
+_RUST_OLD = re.compile(
+    r"thread '(?P<thread>[^']{0,200})'(?: \(\d+\))? panicked at '(?P<words>.*?)(?:', [^'\s]["
+    r"^']{0,400}:\d+(?::\d+)?)?$"
+)
 
 
 def _go_function(lines: Sequence[Line], place: int) -> tuple[tuple[str, str], ...]:
@@ -39,7 +44,7 @@ def find_go(lines: Sequence[Line], text: str) -> Finding | None:
     return None
 
 
-def _assertion(lines: Sequence[Line], words: str, thread: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _assertion(words: str, thread: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Old and new wording of `assert_eq!` in one form; a bare assertion is named by its test."""
     old = re.match(r"assertion failed: `\((left (?:==|!=) right)\)`(.*)", words)
     if old:
@@ -60,6 +65,6 @@ def find_rust(lines: Sequence[Line], _text: str) -> Finding | None:
             continue
         follows = place + 1 < len(lines)
         words = found["words"] if not new else lines[place + 1].words if follows else ""
-        words, added = _assertion(lines, words, found["thread"])
-        return Finding(Rank.CRASH, place + 1 if new and follows else place, f"panicked: {words}", "rust_panic", added)
+        words, added = _assertion(words, found["thread"])
+        return Finding(Rank.CRASH, place + 1 if new and follows else place, (f"panicked: {words}"), "rust_panic", added)
     return None

@@ -43,7 +43,11 @@ _SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
     (Rank.CRASH, ("panic: ", "fatal error: "), find_go),
     (Rank.CRASH, ("panicked at",), find_rust),
     (Rank.DIAGNOSTIC, (": ", " - ", "):"), find_placed),
-    (Rank.DIAGNOSTIC, ("undefined ", "multiple def", "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
+    (Rank.DIAGNOSTIC, ((
+        "undefined "
+    ), (
+        "multiple def"
+    ), "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
     (Rank.DIAGNOSTIC, ("error[", "error: "), find_rustc),
     (Rank.DIAGNOSTIC, ("  error  ",), find_eslint),
     (Rank.TEST, ("--- FAIL",), find_go_test),

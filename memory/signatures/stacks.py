@@ -11,11 +11,15 @@ from memory.signatures.finding import Finding, Rank
 _AT = re.compile(r"at (?:async |new )?\S.{0,400}$")
 _HEAD = re.compile(
     r"(?:.{0,120}?[\s{(\[])??(?P<type>(?:[A-Za-z_$][\w$]{0,80}\.){0,12}[A-Za-z_$][\w$]{0,80}"
-    r"(?:Error|Exception|Throwable|Failure|Fault|error)\b[\w$]{0,40})(?P<code> \[[\w-]{1,60}\])?(?::|$)(?P<message>.*)$"
+    r"(?:Error|Exception|Throwable|Failure|Fault|error)\b[\w$]{0,40})(?P<code> \[[\w-]{1,60}\])?(?::"
+    r"|$)(?P<message>.*)$"
 )
 _JVM_THREAD = re.compile(r'(?:Uncaught )?Exception in thread "[^"]{0,200}" ')
 _CAUSE = re.compile(r"(?:Caused by: |\[cause\]: |--->\s{1,3}|Inner Exception(?: \d+)?:\s)(?P<words>.+)$")
-_PART = re.compile(r"(?:at |\.\.\. \d+ (?:more|common frames)|Suppressed: |Caused by: |\[cause\]|--- End|[{}]|[\w$]+: )")
+_PART = re.compile(
+    r"(?:at |\.\.\. \d+ (?:more|common frames)|Suppressed: |Caused by: |\[cause\]|--- End|[{}]"
+    r"|[\w$]+: )"
+)
 _HEAD_DISTANCE = 12
 _LONGEST_TRACE = 400
 
@@ -69,9 +73,7 @@ def find_stack(lines: Sequence[Line], _text: str) -> Finding | None:
     return Finding(Rank.TRACEBACK, place, words, "exception", _top_function(lines, place) if bare else ())
 
 
-_RUBY = re.compile(
-    r"(?:\S{1,300}?:\d+:in [`'][^'\n]{0,200}': )(?P<message>.*?)\s\((?P<type>[A-Z][\w:]{1,100})\)$"
-)
+_RUBY = re.compile(r"(?:\S{1,300}?:\d+:in [`'][^'\n]{0,200}': )(?P<message>.*?)\s\((?P<type>[A-Z][\w:]{1,100})\)$")
 _PHP = re.compile(
     r"(?:PHP )?(?P<level>Fatal error|Parse error|Uncaught Exception|Recoverable fatal error):\s+"
     r"(?:Uncaught )?(?P<words>.+?)(?: in (?:phar://)?[^\s:]{1,300}(?:(?: on line |:)\d+)?)?$"
@@ -107,6 +109,6 @@ def find_thrown(lines: Sequence[Line], _text: str) -> Finding | None:
         if thrown:
             what = next((_WHAT.match(other.words) for other in lines[place + 1 : place + 3]), None)
             return Finding(
-                Rank.CRASH, place, f"{thrown['type']}: {what['words']}" if what else thrown["type"], "exception"
+                Rank.CRASH, place, (f"{thrown['type']}: {what['words']}") if what else thrown["type"], "exception"
             )
     return None

@@ -61,7 +61,11 @@ def find_pytest(lines: Sequence[Line], _text: str) -> Finding | None:
             place, words = named
     else:
         summary = next(
-            ((p, m) for p, m in ((p, _PYTEST_SUMMARY.match(line.words)) for p, line in enumerate(lines)) if m and m["words"]),
+            (
+                (p, m)
+                for p, m in ((p, _PYTEST_SUMMARY.match(line.words)) for p, line in enumerate(lines))
+                if m and m[("words")]
+            ),
             None,
         )
         if summary is None:

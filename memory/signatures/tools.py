@@ -10,13 +10,19 @@ from memory.signatures.clean import Line
 from memory.signatures.finding import Finding, Rank
 
 _NPM_CODE = re.compile(r"(?:ERR! )?code (?P<code>E[A-Z0-9_]+)$")
-_NPM_NOISE = re.compile(r"(?i)(?:code |errno |syscall |path |command |sh |A complete log|This is|not ok|node |npm |cwd |$|Tell|Note)")
+_NPM_NOISE = re.compile(
+    r"(?i)(?:code |errno |syscall |path |command |sh |A complete log|This is|not ok|node |npm |cwd |$"
+    r"|Tell|Note)"
+)
 _NPM_CODE_WORD = re.compile(r"(?:ERR! )?(?:E[A-Z0-9_]+|\d{3}|notsup|peerinvalid)\s+")
 _REJECTED = re.compile(r"! \[(?P<what>(?:remote )?rejected|remote failure)\]\s+.*\((?P<why>[^()]{1,200})\)$")
 _TERRAFORM_NOISE = re.compile(r"(?:on .{1,200} line \d+|with [\w.\[\]\"-]+,|\d+: |while |\s*$)")
 _ANSIBLE = re.compile(r"fatal: \[[^\]]{1,200}\](?: -> [^:]{1,100})?: (?P<what>[A-Z!]+) ?=> (?P<body>\{.*)$")
 _GRADLE_REASON = re.compile(r">\s+(?P<words>\S.*)$")
-_MAVEN = re.compile(r"\[ERROR\] Failed to execute goal (?:on project \S+: |(?P<goal>\S+) \([^)]*\) on project \S+: )(?P<words>.+)$")
+_MAVEN = re.compile(
+    r"\[ERROR\] Failed to execute goal (?:on project \S+: "
+    r"|(?P<goal>\S+) \([^)]*\) on project \S+: )(?P<words>.+)$"
+)
 _CONFLICT = re.compile(r"CONFLICT \((?P<what>[^)]{1,60})\): (?P<words>.+)$")
 _YARN_PROBLEM = re.compile(r"(?:error )?(?:An unexpected error occurred: |Couldn't find |An )")
 _SECOND_LINES = 12
@@ -77,7 +83,7 @@ def find_ansible(lines: Sequence[Line], text: str) -> Finding | None:
     for place, line in enumerate(lines):
         found = _ANSIBLE.match(line.words)
         if found:
-            body = found["body"] if len(found["body"]) > 3 else " ".join(x.words for x in lines[place : place + 20])
+            body = found[("body")] if len(found["body"]) > 3 else " ".join(x.words for x in lines[place : place + 20])
             msg = re.search(r'"msg": "((?:[^"\\]|\\.){1,1500})"', body)
             said = msg[1] if msg else told(body) or ""
             return Finding(Rank.TOOL, place, f"ansible {found['what']} {said}", "ansible")

@@ -15,7 +15,10 @@ _CAUSE = "The above exception was the direct cause of the following exception"
 _CONTEXT = "During handling of the above exception, another exception occurred"
 _FURTHER_LINES = 6
 # Raised to steer a program, not to say what is wrong.
-_SIGNAL = re.compile(r"(?:[\w.]+\.)?(?:CancelledError|StopIteration|StopAsyncIteration|GeneratorExit|KeyboardInterrupt)\b")
+_SIGNAL = re.compile(
+    r"(?:[\w.]+\.)?(?:CancelledError|StopIteration|StopAsyncIteration|GeneratorExit"
+    r"|KeyboardInterrupt)\b"
+)
 # A comparison of values names nothing: the test it stands in does.
 _COMPARED = re.compile(r"AssertionError(?:: [^A-Za-z]*(?:(?:not|is|in|None|True|False)\b[^A-Za-z]*){0,6})?$")
 _TYPE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*: \S")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 
 _UNIT_SECONDS = {"ms": 0.001, "milliseconds": 0.001, "millisecond": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_AMOUNT = r"(?P<{0}>\d{{1,9}}(?:\.\d{{1,9}})?)"
-_UNIT = r"(?P<{0}>milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h)\b"
+_UNIT = r"(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h)\b"
+_AMOUNT = r"\d{1,9}(?:\.\d{1,9})?"
 _ASKED = re.compile(
     r"(?i)(?:"
-    r"retry[-_ ]?after(?:[-_](?P<ms>ms))?(?:[-_]?seconds?)?[\"']?\s{0,3}[:=]?\s{0,3}[\"']?" + _AMOUNT.format("a") + r"\s?(?:" + _UNIT.format("ua") + r")?"
-    r"|retrydelay[\"']?\s{0,3}[:=]\s{0,3}[\"']?" + _AMOUNT.format("b") + r"(?:" + _UNIT.format("ub") + r")?"
-    r"|(?:try again|retry(?:ing)?|wait|available|resets?|reset)(?: again)?(?: in| after| for| at least| about){1,3} (?:about )?" + _AMOUNT.format("c") + r"\s?" + _UNIT.format("uc")
-    + r"(?:\s?(?P<d>\d{1,4}(?:\.\d{1,6})?)\s?(?P<ud>s|seconds?|m|minutes?)\b)?"
-    r"|(?:please )?wait (?:for )?" + _AMOUNT.format("e") + r"\s?" + _UNIT.format("ue") + r")"
-)  # fmt: skip
+    rf"retry[-_ ]?after(?:[-_](?P<ms>ms))?(?:[-_]?seconds?)?[\"']?\s{{0,3}}[:=]?\s{{0,3}}[\"']?"
+    rf"(?P<a>{_AMOUNT})\s?(?P<ua>{_UNIT})?"
+    rf"|retrydelay[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?(?P<b>{_AMOUNT})(?P<ub>{_UNIT})?"
+    r"|(?:try again|retry(?:ing)?|wait|available|resets?)(?: again)?(?: in| after| for| at least| about){1,3} (?:about )?"
+    rf"(?P<c>{_AMOUNT})\s?(?P<uc>{_UNIT})(?:\s?(?P<d>{_AMOUNT})\s?(?P<ud>{_UNIT}))?"
+    rf"|(?:please )?wait (?:for )?(?P<e>{_AMOUNT})\s?(?P<ue>{_UNIT}))"
+)
 
 
 def _seconds(amount: str, unit: str | None) -> float:

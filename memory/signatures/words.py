@@ -10,54 +10,88 @@ from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
 
 _WRAPPER = re.compile(
-    r"(?i)(?:collect2: error: ld returned|(?:error: )?command failed:|error: could not (?:compile|exec|build wheels)|error: aborting due to|error: command failed"
-    r"|\d+ errors?(?: generated)?\.?$|found \d+ errors?|error: process completed|failed \((?:errors|failures)=|test result: failed|error: test failed"
-    r"|fail\s+\S+$|exit (?:code|status):? \d+$|error: failed to push some refs|tests?:? .{0,60}failed|automatic merge failed|ninja: build stopped"
-    r"|error executing command|execution failed for task|systemexit: \d+$|error: linking with|fatal: could not read from remote repository"
-    r"|error: metadata-generation-failed|error: failed building wheel|=+ .{0,200}(?:failed|error).{0,100} =+$)"
+    r"(?i)(?:collect2: error: ld returned|(?:error: )?command failed:|error: could not (?:compile|exec"
+    r"|build wheels)|error: aborting due to|error: command failed"
+    r"|\d+ errors?(?: generated)?\.?$|found \d+ errors?|error: process completed|failed \((?:errors"
+    r"|failures)=|test result: failed|error: test failed"
+    r"|fail\s+\S+$|exit (?:code|status):? \d+$|error: failed to push some refs|tests?:? .{0,60}failed"
+    r"|automatic merge failed|ninja: build stopped"
+    r"|error executing command|execution failed for task|systemexit: \d+$|error: linking with"
+    r"|fatal: could not read from remote repository"
+    r"|error: metadata-generation-failed|error: failed building wheel|=+ .{0,200}(?:failed"
+    r"|error).{0,100} =+$)"
 )
 _WRAPS = re.compile(
-    r"(?i)\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
-    r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b|command failed with exit code|\bbuild failed"
-    r"|failed to solve: process|process \".{1,300}\" did not complete|\bcompilation (?:failed|terminated|failure)|\bjob failed(?=: exit)"
-    r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors|did not run successfully|\d problems? \("
+    r"(?i)\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed"
+    r"|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
+    r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b"
+    r"|command failed with exit code|\bbuild failed"
+    r"|failed to solve: process|process \".{1,300}\" did not complete|\bcompilation (?:failed"
+    r"|terminated|failure)|\bjob failed(?=: exit)"
+    r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors"
+    r"|did not run successfully|\d problems? \("
     r"|failed: \(exit \d+\)|there are test failures|subprocess\.calledprocesserror|\blint(?:ing)? failed"
 )
 # "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
 _BANNER = re.compile(r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$)")
 _HINT = re.compile(
-    r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query|statement|please|usage|info|debug"
-    r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$|at\b|in\b|suggestion"
-    r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading|successfully|\[info\]|\[warn\w*\]"
-    r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$|(?<=[#>|^+\]*-]))"
+    r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query"
+    r"|statement|please|usage|info|debug"
+    r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$"
+    r"|at\b|in\b|suggestion"
+    r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading"
+    r"|successfully|\[info\]|\[warn\w*\]"
+    r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$"
+    r"|(?<=[#>|^+\]*-]))"
 )
 _LEVEL = re.compile(
-    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}(?:[!\[(>|]|:(?!\d))|(?<=[\]!])\s|(?<=[A-Z]{3})\s|\s-\s)"
+    r"(?:\S{1,120}: )?(?i:\[?(?:error|fatal|critical|severe|failure|panic|err|exception|emerg|alert"
+    r"|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}(?:[!\[(>|]|:(?!\d))|(?<=[\]!])\s|(?<=[A-Z]{3})\s"
+    r"|\s-\s)"
 )
 _SAID_WORDS = frozenset(
-    """error errors failed failure fails fail cannot can't couldn't doesn't timeout invalid unexpected missing exceed exceeded exceeds undefined
-    unbound unknown unsupported killed segfault aborted abort crash crashed forbidden unauthorized unauthenticated expired conflict conflicts
-    violates violation duplicate unavailable unreachable limit insufficient corrupt corrupted broken lost disconnected closed deadlock required
-    rejected declined mismatch mismatched overflow illegal bad exhausted overloaded throttled throttling quota unresolved ambiguous undeclared
-    stale oom oomkilled problem problems self-signed denied refused refusing not unable segmentation locked terminated""".split()
+    (
+        "abort aborted ambiguous bad broken can't cannot closed conflict conflicts corrupt corrupted couldn't "
+        "crash crashed deadlock declined denied disconnected doesn't duplicate error errors exceed exceeded "
+        "exceeds exhausted expired fail failed fails failure forbidden illegal insufficient invalid killed "
+        "limit locked lost mismatch mismatched missing not oom oomkilled overflow overloaded problem problems "
+        "quota refused refusing rejected required segfault segmentation self-signed stale terminated "
+        "throttled throttling timeout unable unauthenticated unauthorized unavailable unbound undeclared "
+        "undefined unexpected unknown unreachable unresolved unsupported violates violation "
+    ).split()
 )
 _SAID = re.compile(
-    r"(?:could not|no rule to|nothing (?:to commit|added to commit)|can not|no such|timed? ?out|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
-    r"|too (?:many|large|long|big)|reset by peer|must (?:be|have|not)|no (?:route|matching|module|response|valid|default|available)"
+    r"(?:could not|no rule to|nothing (?:to commit|added to commit)|can not|no such|timed? ?out"
+    r"|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
+    r"|too (?:many|large|long|big)|reset by peer|must (?:be|have|not)|no (?:route|matching|module"
+    r"|response|valid|default|available)"
     r"|(?:http|status|code)\D{0,12}[45]\d\d| at \S{1,300} line \d+)\b"
 )
 _WORD = re.compile(r"[a-z][a-z'-]*")
 # What a wrapper line has in any case: looked for first, because it is cheap.
-_WRAPPER_MARKS = ("exit", "return", "fail", "error", "make", "compil", "complete", "lifecycle", "problem", "remake", "remote")
+_WRAPPER_MARKS = (
+    ("exit"),
+    "return",
+    "fail",
+    "error",
+    "make",
+    "compil",
+    "complete",
+    "lifecycle",
+    "problem",
+    "remake",
+    "remote",
+)
 _TYPED = re.compile(
-    r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
+    r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault"
+    r"|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
 )
 # `** (Type) message` of the BEAM; `SC2086 (info): message` of linters.
 _CODED = re.compile(
-    r"^\*\* \((?P<type>[A-Z][\w.]{1,100})\) (?P<words>.+)$|(?:^|\s)(?P<code>[A-Z]{1,6}\d{3,5}) \((?:error|warning|info|style)\): (?P<said>.+)$"
+    r"^\*\* \((?P<type>[A-Z][\w.]{1,100})\) (?P<words>.+)$|(?:^"
+    r"|\s)(?P<code>[A-Z]{1,6}\d{3,5}) \((?:error|warning|info|style)\): (?P<said>.+)$"
 )
-_TYPED_INSIDE = re.compile(r"(?:^|[\s({])(?P<words>(?:[\w$]{1,80}\.){0,12}[A-Z][\w$]{0,80}(?:Error|Exception)(?: \[[\w-]{1,60}\])?: .+)$")
 
 
 def is_wrapper(words: str) -> bool:
@@ -74,21 +108,31 @@ def _speaks(words: str) -> bool:
     return not _SAID_WORDS.isdisjoint(_WORD.findall(lower)) or _SAID.search(lower) is not None
 
 
-def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
+def find_typed(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find the first line that starts with the name of an exception."""
     for place, line in enumerate(lines):
         coded = _CODED.search(line.words)
         if coded:
             words = f"{coded['type'] or coded['code']}: {coded['words'] or coded['said']}"
             return Finding(Rank.TYPED, place, words, "exception" if coded["type"] else "lint")
-        if _TYPED.match(line.words) and not is_wrapper(line.words) and not line.words.startswith(("Warning", "Error:")):
+        if (
+            _TYPED.match(line.words)
+            and not is_wrapper(line.words)
+            and not line.words.startswith((("Warning"), "Error:"))
+        ):
             return Finding(Rank.TYPED, place, continued(lines, place), "exception")
     return None
 
 
 def _says_something(words: str) -> bool:
     """Whether more than a logger's name or a rule of asterisks follows the level."""
-    return re.search(r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W\d_]|\w{8}", re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words)) is not None
+    return (
+        re.search(
+            (r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W\d_]|\w{8}"),
+            re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words),
+        )
+        is not None
+    )
 
 
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:

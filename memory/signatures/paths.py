@@ -1,0 +1,85 @@
+"""What of a path stays in a template: the name a person chose for the file, never where it lies."""
+
+from __future__ import annotations
+
+import re
+
+_TEMPORARY = re.compile(r"(?i)[\\/](?:tmp|temp|var[\\/]folders|t)[\\/](?:[^\\/]*)$")
+_EXTENSION = re.compile(r"^(?P<stem>[\w.@+~%$ -]{1,120}?)\.(?P<extension>[A-Za-z][A-Za-z0-9]{0,9})$")
+_PLACE = re.compile(r":\d+(?::\d+)?$")
+_CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
+# Words before an identifier that say that it is one, so that it is kept whole.
+NOUN_BEFORE = re.compile(
+    r"(?i)\b(?:module|package|import|column|table|relation|constraint|name|attribute|fixture|property|field|key|symbol"
+    r"|function|method|type|class|variable|parameter|option|command|target|task|image|provider|resource|label|header|crate"
+    r"|namespace|extension|schema|database|index|index:|trait|macro|named?|member|identifier)s?[:= ]{1,2}$"
+)
+_MODULE_HOSTS = (
+    "github.com/",
+    "gitlab.com/",
+    "bitbucket.org/",
+    "golang.org/",
+    "google.golang.org/",
+    "gopkg.in/",
+    "k8s.io/",
+)
+_RANDOM_STEP = re.compile(r"[a-z](?=[A-Z])|[A-Z]{2}(?=[a-z])|\d(?=[A-Za-z])|[A-Za-z](?=\d)")
+
+
+def looks_random(word: str) -> bool:
+    """Whether a word changes between letters, capitals and digits so often that nobody chose it."""
+    digits = sum(c.isdigit() for c in word)
+    if not digits:
+        return False
+    return (
+        digits >= len(word) * 0.6
+        or (len(word) >= 8 and len(_RANDOM_STEP.findall(word)) >= 4)
+        or (len(word) >= 14 and len(_RANDOM_STEP.findall(word)) >= 3)
+    )
+
+
+def _temporary_name(stem: str, extension: str) -> bool:
+    if extension.lower() in {"o", "s", "res", "tmp", "ltrans", "ii"} or any(c.isdigit() for c in stem):
+        return True
+    return len(re.findall(r"[a-z][A-Z]|[A-Z]{2}", stem)) >= 2
+
+
+def path_name(path: str) -> str:
+    """Return what of a path stays: the file's own name where it has one that a person chose, else `<path>`."""
+    path = _PLACE.sub("", path).rstrip("\\/")
+    name = re.split(r"[\\/]", path)[-1]
+    found = _EXTENSION.match(name)
+    if found is None:
+        return name if re.fullmatch(r"\.[a-z][\w.-]{1,40}", name) else "<path>"
+    stem, extension = found["stem"], found["extension"]
+    if re.search(r"\d{3,}", stem) or looks_random(stem):
+        return f"<path>.{extension}"
+    if _TEMPORARY.search(path) and _temporary_name(stem, extension):
+        return f"<path>.{extension}"
+    return name
+
+
+def relative_name(path: str, before: str) -> str:
+    """Return what stays of a token with slashes and no root: a file, a package, an image, or two words."""
+    if re.fullmatch(r"[\d.]+/[\d.]+[A-Za-z]{0,3}", path):
+        return "<number>"
+    if re.search(r"(?:^|/)\d+(?:\.\d+)?(?:/|$)", path):
+        return "<path>"
+    slashes = path.count("/") + path.count("\\")
+    bare = _PLACE.sub("", path)
+    name = re.split(r"[\\/]", bare)[-1]
+    if path.startswith((".", "~", "$")):
+        return path_name(path)
+    host = _CODE_HOST.match(bare)
+    if host and not _EXTENSION.match(name):
+        return without_version(bare if bare.startswith(_MODULE_HOSTS) else bare[host.end() :])
+    if path.startswith("@") or NOUN_BEFORE.search(before):
+        return bare
+    if _EXTENSION.match(name) or slashes >= 3:
+        return path_name(path)
+    return without_version(bare)
+
+
+def without_version(word: str) -> str:
+    """Return a package or image name without its version, tag or digest; a leading scope mark stays."""
+    return re.sub(r"@.*$|:[\w.-]+$", "", word[:1]) + re.sub(r"[@:]v?[\w.+-]*$", "", word[1:])

@@ -1,0 +1,104 @@
+"""The alternation that finds volatile parts of an error's words: one pattern a kind, tried in this order at each place.
+
+Every alternative is bounded or anchored by a look-behind on its own characters, so that a run is entered once and the
+whole stays linear on hostile input.
+"""
+
+from __future__ import annotations
+
+import re
+
+_CODE_WORD = (
+    r"exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status(?: code)?"
+    r"|errno|error(?: code| number)?|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal"
+    r"|non-zero(?: code| exit status)|SQLSTATE|rc|returned|curl|MCP error"
+)
+_REASON = (
+    r"Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Not Acceptable|Proxy Auth|Request Time"
+    r"|Conflict|Gone|Length Required|Precondition|Payload|Request Entity|Content Too|URI Too|Unsupported Media"
+    r"|Unprocessable|Too Many|Internal Server|Not Implemented|Bad Gateway|Service|Gateway|Client Error|Server Error"
+)
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_TLD = r"(?:com|net|org|edu|gov|arpa|localdomain|invalid|uk|de|eu|us|cn|ru|fr|jp|nl|br|au|ca|kr|ch|lan)"
+# These also end names in code, so they need a third label.
+_LOOSE_TLD = r"(?:io|dev|local|internal|example|corp|cloud|app|ai|co|me|tv|info|test|home|svc|intra|private|systems|tech|xyz|site)"
+_LABEL = r"[A-Za-z0-9_][\w-]{0,62}\."
+_HOST_END = r"\.?(?::\d{1,5})?(?![\w(/-]|\.\w)"
+_UNIT = (
+    r"(?:\s?(?:%|(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[u\u00b5m]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?"
+    r"|days?|milliseconds?|tokens?|px)\b)?"
+)
+_SOURCE_EXTENSION = r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml|cfg|ini)"
+# The alphabet that Kubernetes draws the ends of pod names from.
+_POD_END = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
+
+_QUOTED = r"(?P<q>[\"'`])(?P<inner>[^\"'`\n]{1,300})(?:(?P=q)|(?<=[`])|(?<=')')(?=\W|$)"
+_URL = r"(?<![\w+.-])[A-Za-z][\w+.-]{1,20}://[^\s\"'<>)\]}`,]+|\bgit@[\w.-]{1,80}:[\w./~-]+"
+_UUID = r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
+_EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
+_TIME = (
+    r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
+    r"|\b\d{1,2}(?::\d\d)? ?[ap]m\b(?: \([A-Z]\w{1,20}/\w{1,30}\))?"
+    r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
+    rf"|\b(?:{_DAY},? )?(?:{_MONTH} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTH})\b(?:,? \d{{4}})?"
+)
+_DIGEST = r"\bsha\d{1,3}[-:][A-Za-z0-9+/]{3,128}=*|\bh1:[A-Za-z0-9+/]{8,128}=*"
+# Names of standards, whose number is part of the name.
+_STANDARD = (
+    r"\b(?:utf|iso|sha|es|base|x86|md|http|ipv|oauth|log4j)-?\d{1,4}(?:-\d{1,2})?\b"
+    r"|\b(?:UTF|ISO|SHA|ES)-\d{1,4}(?:-\d{1,2})?\b"
+)
+_CODE = (
+    rf"(?i:\b(?:{_CODE_WORD}))[\s:=#(\[\"']{{0,4}}(?:with )?-?\d{{1,6}}\b(?![.:]\d)\)?"
+    rf"|\b[1-5]\d\d(?=:? (?:{_REASON}))"
+)
+_ADDRESS = (
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]\d)"
+    r"|\[(?=[0-9a-fA-F]{0,4}:)[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
+    r"|(?<![\w:]):{1,3}\d{2,5}\b|\*:\d{2,5}\b|(?<![\w:])::1(?![\w:])"
+    r"|\b(?:localhost|host\.docker\.internal)(?::\d{1,5})?\b"
+    rf"|(?<![\w./@-])(?:{_LABEL}){{1,8}}{_TLD}{_HOST_END}"
+    rf"|(?<![\w./@-])(?:{_LABEL}){{2,8}}{_LOOSE_TLD}{_HOST_END}"
+    r"|(?<![\w.-])[a-z][a-z0-9.-]{1,60}:\d{2,5}(?![\d:\w]|\.\w)"
+    r"|(?<=\bhost )[\w.-]+|(?<=\bhost: )[\w.-]+|(?<=\blookup )[\w.-]+|(?<=ENOTFOUND )[\w.-]+"
+    r"|(?<=EAI_AGAIN )[\w.-]+|(?<=\bresolve )[\w-]+\.[\w.-]+\w|(?<=connect to )[\w-]+\.[\w.-]+\w"
+)
+_PATH = (
+    r"(?<![\w.@+~%$\\/-])[A-Za-z]:[\\/][^\s\"'<>|*?:;,()`]*(?::\d+(?::\d+)?)?"
+    r"|(?<!\w)\\\\[\w.$-]+\\[^\s\"'<>|*?:;,()`]*"
+    r"|(?<![\w.@+~%$\\/:>)\]-])~?/[\w.@+~%$#=/-]*[\w/](?:\?[\w=&%.,+-]+)?(?::\d+(?::\d+)?)?"
+    r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]+[\\/][\w.@+~%$\\/-]*[\w\\/](?::\d+(?::\d+)?)?"
+)
+_HEX = (
+    r"\b0[xX][0-9a-fA-F]+\b|\b(?=[0-9a-f]{0,63}\d)(?=[0-9]{0,63}[a-f])[0-9a-f]{7,64}\b"
+    r"|\b(?=[0-9A-F]{0,63}\d)(?=[0-9]{0,63}[A-F])[0-9A-F]{8,64}\b"
+)
+_NAMED_ID = r"org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu"
+_ID = (
+    r"\bsk-[\w*.-]+|[\w-]{0,40}\*{3,}[\w-]{0,40}|\b(?=[A-Za-z]{0,40}\d)[A-Za-z0-9]{10,80}\b"
+    rf"|\b(?:{_NAMED_ID})[-_](?=[\w-]{{0,80}}\d)[\w-]{{6,80}}\b"
+    rf"|\b[a-z][a-z0-9-]{{1,60}}-[a-z0-9]{{6,10}}-{_POD_END}(?![a-z0-9-])"
+)
+_SOURCE = rf"\b[\w-]{{1,60}}\.{_SOURCE_EXTENSION}(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"
+_NUMBER = (
+    r"\b\d+(?:x\d+)+\b"
+    rf"|(?:(?<!\w)[-+])?(?<![A-Za-z_\d])v?\d+(?:[.,_]\d+)*(?:[eE][+-]?\d+)?{_UNIT}(?![A-Za-z_\d])"
+    r"|@[~^<>=v]{0,3}\d[\w.+-]*|(?<=[a-z])\d+(?:\.\d+)+\b"
+)
+# Runs of plain words, which are most of a text, are passed over in one step. The words left out start a mask.
+_MASK_STARTS = (
+    r"(?i:exit|status|http|response|err|code|signal|non|sqlstate|rc|returned|curl|mcp|host|lookup|localhost|enotfound"
+    r"|eai_again)|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+)
+_PLAIN = (
+    r"(?<![^\s(\[,])(?<!host )(?<!host: )(?<!lookup )(?<!ENOTFOUND )(?<!EAI_AGAIN )"
+    rf"(?:(?!{_MASK_STARTS})[A-Za-z]{{1,60}}(?:[,:;]? |$))+"
+)
+
+VOLATILE = re.compile(
+    rf"(?P<plain>{_PLAIN})|(?P<quoted>{_QUOTED})|(?P<url>{_URL})|(?P<uuid>{_UUID})|(?P<email>{_EMAIL})|(?P<time>{_TIME})"
+    rf"|(?P<digest>{_DIGEST})|(?P<standard>{_STANDARD})|(?P<code>{_CODE})|(?P<address>{_ADDRESS})|(?P<path>{_PATH})"
+    rf"|(?P<hex>{_HEX})|(?P<id>{_ID})|(?P<source>{_SOURCE})|(?P<number>{_NUMBER})"
+)
