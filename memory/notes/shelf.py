@@ -66,12 +66,16 @@ class NoteVault:
         notes: dict[str, Note] = {}
         problems: list[NoteProblem] = []
         for folder in self._folders(tenant):
+            here: dict[str, Note] = {}
             for path, relative in _files(folder, problems):
                 found = self._note(path, relative, folder)
                 if isinstance(found, NoteProblem):
                     problems.append(found)
+                elif found.id in here:
+                    problems.append(NoteProblem(relative, f"has the id of {here[found.id].path}"))
                 else:
-                    notes[found.id] = found
+                    here[found.id] = found
+            notes |= here
         active = sorted((n for n in notes.values() if n.state != "retired"), key=lambda n: (n.path, n.id))
         return Shelf(tuple(active), tuple(problems))
 

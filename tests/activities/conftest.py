@@ -18,6 +18,7 @@ from activities.boundary import MemoryActivities
 from memory.settings import MemorySettings
 from memory.stores import Stores, build_stores
 from tests.fixtures_postgres import Database
+from tests.tcp_proxy import TcpProxy
 
 _activities = itertools.count(1)
 Call = Callable[..., Awaitable[dict[str, Any]]]
@@ -39,9 +40,29 @@ async def stores(database: Database, tmp_path: Path) -> AsyncIterator[Stores]:
     await built.pool.close()
 
 
+@pytest_asyncio.fixture(loop_scope="session")
+async def call_down(
+    stores: Stores, database: Database, tcp_proxy: Callable[[str, int], Awaitable[TcpProxy]]
+) -> AsyncIterator[Call]:
+    """As `call`, over a Postgres that refuses every connection."""
+    proxy = await tcp_proxy(database.server.host, database.server.port)
+    through = database.app_dsn_through(proxy)
+    await proxy.refuse()
+    settings = replace(stores.settings, postgres_dsn=through, connection_wait_seconds=0.3)
+    down = build_stores(settings)
+    await down.pool.open()
+    yield caller_of(down)
+    await down.pool.close()
+
+
 @pytest.fixture
 def call(stores: Stores) -> Call:
     """Call an activity with a value, or with the bytes of a JSON text; `info` changes what the activity is told."""
+    return caller_of(stores)
+
+
+def caller_of(stores: Stores) -> Call:
+    """Call the activities of some stores, as `call` does."""
     known = {run.__temporal_activity_definition.name: run for run in MemoryActivities(stores).all()}
 
     async def run(name: str, value: Any = ..., **info: Any) -> dict[str, Any]:

@@ -179,6 +179,29 @@ async def test_an_activity_with_no_time_left_ends_before_the_server_gives_it_up(
     assert {report["status"] for report in answer["tiers"]} <= {"late", "answered", "down"}
 
 
+async def test_a_store_that_is_down_is_told_with_when_to_ask_again(call_down: Call) -> None:
+    error = await refused(call_down, "AnalyzeError", FAILED)
+    assert (error.type, error.non_retryable) == ("StoreUnavailable", False)
+    assert error.next_retry_delay is not None
+    assert "127.0.0.1" not in error.message
+
+
+async def test_without_a_store_context_is_still_delivered(call_down: Call) -> None:
+    answer = await call_down("GetContext", {**WANTED, "deadline_ms": 2_000})
+    assert [report["status"] for report in answer["tiers"]][2] == "answered"
+    assert answer["empty_reason"] in {"tier_down", "deadline"}
+
+
+async def test_an_error_nobody_foresaw_shows_none_of_its_text(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("content")
+
+    monkeypatch.setattr("activities.boundary._caller", broken)
+    error = await refused(call, "HealthCheck")
+    assert (error.type, error.non_retryable) == ("InternalError", False)
+    assert error.message == "HealthCheck failed unexpectedly (KeyError); the worker's log has more."
+
+
 async def test_health_asks_for_nothing(call: Call) -> None:
     answer = await call("HealthCheck")
     assert [tier["tier"] for tier in answer["tiers"]] == ["signatures", "vectors", "vault"]

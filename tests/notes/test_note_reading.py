@@ -69,6 +69,16 @@ def test_a_broken_note_is_skipped_and_the_others_are_read(tmp_path: Path) -> Non
     assert "bad.md line" in str(shelf.problems[0])
 
 
+def test_a_second_note_with_the_same_id_is_reported(tmp_path: Path) -> None:
+    folder = tmp_path / "local"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.md").write_text("---\nid: same\n---\n# Same\n")
+    shelf = NoteVault(tmp_path).read_now("local")
+    assert [note.path for note in shelf.notes] == ["a.md"]
+    assert [str(problem) for problem in shelf.problems] == ["b.md: has the id of a.md"]
+
+
 def test_a_link_is_never_followed(tmp_path: Path) -> None:
     outside = tmp_path / "secret.md"
     outside.write_text("# Secret\n")
