@@ -11,7 +11,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (kind, re.compile(pattern), title)
     for kind, pattern, title in (
         ("os_error", (
-            r"(?i)address already in use|EADDRINUSE|port .{0,30}(?:already (?:in use|allocated)"
+            r"(?i)address already in use|\bEADDRINUSE|port .{0,30}(?:already (?:in use|allocated)"
             r"|is in use)|only one usage of each socket"
         ), "address in use"),
         ("module_missing", (
@@ -21,10 +21,10 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
         ("command_missing", r"command not found: (\S+)", "no command {0}"),
         ((
             "disk_full"
-        ), r"(?i)no space left on device|ENOSPC|disk (?:is )?full|disk quota exceeded", "disk full"),
+        ), r"(?i)no space left on device|\bENOSPC|disk (?:is )?full|disk quota exceeded", "disk full"),
         ("out_of_memory", (
             r"(?i)out of memory|OutOfMemory|heap (?:limit|out of)|bad_alloc|cannot allocate memory"
-            r"|ENOMEM|OOM|MemoryError"
+            r"|\bENOMEM|\bOOM|MemoryError"
         ), "out of memory"),
         ("context_length", (
             r"(?i)context[_ ]length|maximum context|prompt is too long|too many (?:input )?tokens"
@@ -38,28 +38,28 @@ _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
             r"|Forbid|Not|Conflict|Too|Internal|Service|Gateway|Unproc|Payload|Client|Server|Proxy"
             r"|Method|Gone)"
         ), "HTTP {0}"),
-        ("os_error", r"(?i)file exists:?(?: '([^']+)'| (\S+))?|EEXIST", "file exists: {0}"),
-        ("os_error", r"(?i)(?:no such file or directory|ENOENT)(?:.*?'([^']+)')?", "no such file: {0}"),
-        ("os_error", r"(?i)permission denied|EACCES|EPERM|operation not permitted", "permission denied"),
-        ("os_error", r"(?i)too many open files|EMFILE|ENFILE", "too many open files"),
-        ("network", r"(?i)connection refused|ECONNREFUSED", "connection refused"),
+        ("os_error", r"(?i)file exists:?(?: '([^']+)'| (\S+))?|\bEEXIST", "file exists: {0}"),
+        ("os_error", r"(?i)(?:no such file or directory|\bENOENT)(?:.*?'([^']+)')?", "no such file: {0}"),
+        ("os_error", r"(?i)permission denied|\bEACCES|\bEPERM|operation not permitted", "permission denied"),
+        ("os_error", r"(?i)too many open files|\bEMFILE|\bENFILE", "too many open files"),
+        ("network", r"(?i)connection refused|\bECONNREFUSED", "connection refused"),
         ("network", (
-            r"(?i)ENOTFOUND|EAI_AGAIN|name or service not known|could not resolve host|name resolution"
+            r"(?i)\bENOTFOUND|\bEAI_AGAIN|name or service not known|could not resolve host|name resolution"
             r"|no such host|nodename nor servname|getaddrinfo"
         ), "host not found"),
         ("tls", r"(?i)certificate has expired|cert_has_expired", "certificate expired"),
         ("tls", r"(?i)certificate|x509|\bssl\b|\btls\b|handshake", "TLS failure"),
         ("network", (
-            r"(?i)connection (?:was )?reset|ECONNRESET|broken pipe|EPIPE|socket hang up|unexpected eof"
+            r"(?i)connection (?:was )?reset|\bECONNRESET|broken pipe|\bEPIPE|socket hang up|unexpected eof"
             r"|server closed the connection"
         ), "connection lost"),
-        ("time_out", r"(?i)timed? ?out|timeout|ETIMEDOUT|deadline exceeded", "timed out"),
+        ("time_out", r"(?i)timed? ?out|timeout|\bETIMEDOUT|deadline exceeded", "timed out"),
         ("deadlock", r"(?i)deadlock", "deadlock"),
         ("database", r"(?i)duplicate key|unique constraint|duplicate entry", "duplicate key"),
         ("database", r"(?i)database is locked", "database locked"),
         ("rate_limit", r"(?i)rate.?limit|too many requests|overloaded|throttl", "rate limit"),
-        ("signal", r"(?i)segmentation fault|SIGSEGV|signal 11", "segmentation fault"),
-        ("signal", r"(?i)\bkilled\b|SIGKILL|signal 9", "killed"),
+        ("signal", r"(?i)segmentation fault|\bSIGSEGV|signal 11", "segmentation fault"),
+        ("signal", r"(?i)\bkilled\b|\bSIGKILL|signal 9", "killed"),
         ("assertion", r"(?i)^assert|AssertionError|assertion", ""),
     )
 )  # fmt: skip

@@ -22,14 +22,20 @@ _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
 _TLD = r"(?:com|net|org|edu|gov|arpa|localdomain|invalid|uk|de|eu|us|cn|ru|fr|jp|nl|br|au|ca|kr|ch|lan)"
 # These also end names in code, so they need a third label.
-_LOOSE_TLD = r"(?:io|dev|local|internal|example|corp|cloud|app|ai|co|me|tv|info|test|home|svc|intra|private|systems|tech|xyz|site)"
+_LOOSE_TLD = (
+    r"(?:io|dev|local|internal|example|corp|cloud|app|ai|co|me|tv|info|test|home|svc|intra|private|systems|tech|xyz"
+    r"|site)"
+)
 _LABEL = r"[A-Za-z0-9_][\w-]{0,62}\."
 _HOST_END = r"\.?(?::\d{1,5})?(?![\w(/-]|\.\w)"
 _UNIT = (
     r"(?:\s?(?:%|(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[u\u00b5m]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?"
     r"|days?|milliseconds?|tokens?|px)\b)?"
 )
-_SOURCE_EXTENSION = r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml|cfg|ini)"
+_SOURCE_EXTENSION = (
+    r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml"
+    r"|cfg|ini)"
+)
 # The alphabet that Kubernetes draws the ends of pod names from.
 _POD_END = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 

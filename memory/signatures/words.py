@@ -50,16 +50,18 @@ _LEVEL = re.compile(
     r"|\s-\s)"
 )
 _SAID_WORDS = frozenset(
-    (
-        "abort aborted ambiguous bad broken can't cannot closed conflict conflicts corrupt corrupted couldn't "
-        "crash crashed deadlock declined denied disconnected doesn't duplicate error errors exceed exceeded "
-        "exceeds exhausted expired fail failed fails failure forbidden illegal insufficient invalid killed "
-        "limit locked lost mismatch mismatched missing not oom oomkilled overflow overloaded problem problems "
-        "quota refused refusing rejected required segfault segmentation self-signed stale terminated "
-        "throttled throttling timeout unable unauthenticated unauthorized unavailable unbound undeclared "
-        "undefined unexpected unknown unreachable unresolved unsupported violates violation "
-    ).split()
-)
+    {
+        "abort", "aborted", "ambiguous", "bad", "broken", "can't", "cannot", "closed", "conflict", "conflicts",
+        "corrupt", "corrupted", "couldn't", "crash", "crashed", "deadlock", "declined", "denied", "disconnected",
+        "doesn't", "duplicate", "error", "errors", "exceed", "exceeded", "exceeds", "exhausted", "expired", "fail",
+        "failed", "fails", "failure", "forbidden", "illegal", "insufficient", "invalid", "killed", "limit",
+        "locked", "lost", "mismatch", "mismatched", "missing", "not", "oom", "oomkilled", "overflow", "overloaded",
+        "problem", "problems", "quota", "refused", "refusing", "rejected", "required", "segfault", "segmentation",
+        "self-signed", "stale", "terminated", "throttled", "throttling", "timeout", "unable", "unauthenticated",
+        "unauthorized", "unavailable", "unbound", "undeclared", "undefined", "unexpected", "unknown", "unreachable",
+        "unresolved", "unsupported", "violates", "violation",
+    }
+)  # fmt: skip
 _SAID = re.compile(
     r"(?:could not|no rule to|nothing (?:to commit|added to commit)|can not|no such|timed? ?out"
     r"|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
