@@ -1,45 +1,32 @@
 """Put a worker together: which queues it polls, with what, under which limits."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
 from temporalio.client import Client
-from temporalio.converter import DataConverter
-from temporalio.service import RPCError
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.boundary import MemoryActivities
-from activities.failures import SentenceFailureConverter
 from executors.activities import ExecutorActivities
 from executors.settings import ExecutorSettings
 from memory.stores import Stores
-from worker.exits import TemporalDown
 from worker.settings import Settings
+from worker.temporal_client import connect
 from workflows.deliver_records import DeliverRecords
 from workflows.executor_calls import claim_queue
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
 
+__all__ = ["RUNNER", "WORKFLOWS", "build_workers", "connect"]
+
 WORKFLOWS: Final = (HarnessRun, HarnessStep, DeliverRecords)
-# The default payload converter, so that any caller's JSON fits; final errors leave without a stack.
-CONVERTER: Final = dataclasses.replace(DataConverter.default, failure_converter_class=SentenceFailureConverter)
 # Passed through, the contracts are imported once; reloaded, they would double the cost of a light workflow.
 RUNNER: Final = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen", "pydantic", "pydantic_core")
 )
 _CLAIMS_AT_ONCE: Final = 8
-
-
-async def connect(settings: Settings) -> Client:
-    """Connect to Temporal. Raises TemporalDown."""
-    config = settings.temporal()
-    try:
-        return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER)
-    except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
-        raise TemporalDown(config["target_host"]) from None
 
 
 def build_workers(

@@ -1,27 +1,16 @@
-"""The local stack as the command line uses it: started with a worker that fits it, and found again when it runs."""
+"""The local stack as the command line starts it: migrated, and with a worker that fits it."""
 
 import contextlib
-import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from memory.postgres import migrate
 from memory.stores import starter_notes
+from worker.found_stack import settings_of, stack_variables
 from worker.options import PREFIX
-from worker.settings import Settings, environment
-from worker.stack.state import read_holder
 from worker.stack.up import Addresses, Progress, local_stack
 
-STATE_FOLDER: Final = Path(".poimen")
-# Any of these says that another Temporal or database is meant than the local stack's.
-_ELSEWHERE: Final = (
-    "TEMPORAL_ADDRESS",
-    "TEMPORAL_PROFILE",
-    "TEMPORAL_CONFIG_FILE",
-    PREFIX + "POSTGRES_DSN",
-    PREFIX + "POSTGRES_DSN_FILE",
-)
+__all__ = ["running_stack", "settings_of"]
 
 
 @contextlib.asynccontextmanager
@@ -40,7 +29,7 @@ async def running_stack(
     """
 
     def of_worker(addresses: Addresses) -> Mapping[str, str]:
-        return {**_of_stack(addresses), **_of_worker(addresses, workspaces), **(variables or {})}
+        return {**stack_variables(addresses), **_of_worker(addresses, workspaces), **(variables or {})}
 
     async with local_stack(
         state,
@@ -53,39 +42,6 @@ async def running_stack(
         yield addresses
 
 
-def find_running(start: Path | None = None) -> Addresses | None:
-    """Return where the stack runs whose state folder is in this folder or the nearest one above it."""
-    here = (start or Path.cwd()).absolute()
-    for folder in (here, *here.parents):
-        holder = read_holder(folder / STATE_FOLDER) if (folder / STATE_FOLDER).is_dir() else None
-        if holder is not None and holder.is_alive() and holder.addresses:
-            return _addresses(holder.addresses)
-    return None
-
-
-def load_settings() -> Settings:
-    """Return the settings of a command: of the environment, or else of the local stack that runs here."""
-    variables = environment()
-    named = [name for name in _ELSEWHERE if variables.get(name)]
-    found = None if named else find_running()
-    return Settings.load({**variables, **(_of_stack(found) if found else {})})
-
-
-def settings_of(addresses: Addresses) -> Settings:
-    """Return the settings that lead to a running stack."""
-    return Settings.load({**environment(), **_of_stack(addresses)})
-
-
-def _of_stack(addresses: Addresses) -> dict[str, str]:
-    return {
-        **addresses.environment(),
-        PREFIX + "POSTGRES_OWNER_DSN": addresses.postgres_owner_dsn,
-        PREFIX + "UI_URL": addresses.ui_url,
-        # An empty variable is an absent one: what the caller's environment says about these is about another place.
-        **{PREFIX + name: "" for name in ("POSTGRES_DSN_FILE", "POSTGRES_OWNER_DSN_FILE", "MASKING_KEY")},
-    }
-
-
 def _of_worker(addresses: Addresses, workspaces: Sequence[Path]) -> dict[str, str]:
     roots = ":".join(str(root.absolute()) for root in workspaces)
     return {
@@ -93,10 +49,3 @@ def _of_worker(addresses: Addresses, workspaces: Sequence[Path]) -> dict[str, st
         PREFIX + "STATE": str(Path(addresses.state) / "executor"),
         PREFIX + "WORKSPACES": roots,
     }
-
-
-def _addresses(record: Mapping[str, object]) -> Addresses | None:
-    names = {field.name for field in dataclasses.fields(Addresses)}
-    if names - record.keys():
-        return None  # of another version
-    return Addresses(**{name: record[name] for name in names})  # type: ignore[arg-type]  # because JSON has no types

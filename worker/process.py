@@ -19,12 +19,13 @@ from memory.postgres import Pool, check_database
 from memory.settings import MemorySettings
 from memory.stores import Stores, build_stores
 from worker import logs
-from worker.bootstrap import build_workers, connect
+from worker.bootstrap import build_workers
 from worker.exits import FAILED, OK, SCHEMA, TemporalDown
 from worker.projection import follow_journal
 from worker.reconcile import Reconciler
 from worker.search_attributes import ensure_search_attributes
 from worker.settings import Settings
+from worker.temporal_client import connect
 
 # Past the grace everything has been cancelled; what has not ended some seconds later will not.
 _PAST_GRACE_SECONDS: Final = 5.0

@@ -11,13 +11,15 @@ from typing import Final
 
 import structlog
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflow.v1 import WorkflowExecutionInfo
-from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkflowExecutionRequest,
+    DescribeWorkflowExecutionResponse,
+)
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.client import WorkflowExecution as Found
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from poimen.contracts.message import encode
 from poimen.contracts.problems import InvalidInput
@@ -75,8 +77,14 @@ class Reconciler:
 
     async def _settle(self, found: Found) -> str | None:
         delivery = None
-        if not await self._needs_nothing(found):
-            delivery = await self._deliver_end(found)
+        try:
+            if not await self._needs_nothing(found):
+                delivery = await self._deliver_end(found)
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
+            # Retention was faster; there is nothing left to tell from.
+            _log.warning("An interrupted workflow is gone.", workflow_id=found.id, run_id=found.run_id)
         self._settled[found.run_id] = found.close_time or datetime.now(UTC)
         return delivery
 
@@ -87,26 +95,21 @@ class Reconciler:
 
     async def _is_superseded(self, found: Found) -> bool:
         """Whether a reset made a later run of the same execution, which documents the end instead."""
-        current = await self._current(found.id)
-        if current.execution.run_id == found.run_id:
-            return False
-        own = found.raw_info.first_run_id
-        if current.first_run_id == own:
+        own = await self._describe(found.id, found.run_id)
+        if own.workflow_extended_info.reset_run_id:
             return True
-        # The id was used again since: look at all of its executions.
-        name = found.id.replace("\\", "\\\\").replace('"', '\\"')
-        async for other in self._client.list_workflows(f'WorkflowId = "{name}"'):
-            later = other.start_time > found.start_time
-            if other.run_id != found.run_id and later and other.raw_info.first_run_id == own:
-                return True
-        return False
+        # A server that does not name the reset's run still tells which chain the current run belongs to.
+        current = (await self._describe(found.id)).workflow_execution_info
+        first = own.workflow_execution_info.first_run_id
+        return current.execution.run_id != found.run_id and bool(first) and current.first_run_id == first
 
-    async def _current(self, workflow_id: str) -> WorkflowExecutionInfo:
-        request = DescribeWorkflowExecutionRequest(
-            namespace=self._client.namespace, execution=WorkflowExecution(workflow_id=workflow_id)
+    async def _describe(self, workflow_id: str, run_id: str = "") -> DescribeWorkflowExecutionResponse:
+        return await self._client.workflow_service.describe_workflow_execution(
+            DescribeWorkflowExecutionRequest(
+                namespace=self._client.namespace,
+                execution=WorkflowExecution(workflow_id=workflow_id, run_id=run_id),
+            )
         )
-        answer = await self._client.workflow_service.describe_workflow_execution(request)
-        return answer.workflow_execution_info
 
     async def _deliver_end(self, found: Found) -> str | None:
         history = await self._client.get_workflow_handle(found.id, run_id=found.run_id).fetch_history()

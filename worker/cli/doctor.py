@@ -14,14 +14,14 @@ from memory.errors import SchemaMismatch, StoreUnavailable
 from memory.health import health
 from memory.postgres import check_database
 from memory.stores import Stores
-from worker.bootstrap import connect
 from worker.cli.opened import opened_stores
 from worker.cli.output import print_json
 from worker.exits import DEPENDENCY_DOWN, OK, SCHEMA, TemporalDown
-from worker.local import load_settings
+from worker.found_stack import load_settings
 from worker.options import SettingsError
 from worker.search_attributes import create_command, missing_search_attributes
 from worker.settings import Settings
+from worker.temporal_client import connect
 from workflows.executor_calls import claim_queue
 
 

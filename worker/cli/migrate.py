@@ -4,7 +4,7 @@ import argparse
 
 from memory.postgres import migrate, pending
 from worker.cli.output import print_json
-from worker.local import load_settings
+from worker.found_stack import load_settings
 from worker.options import PREFIX, SettingsError
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores, build_stores
-from worker.local import load_settings
+from worker.found_stack import load_settings
 from worker.settings import Settings
 
 DEADLINE_SECONDS = 10.0

@@ -17,12 +17,12 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode, encode
 from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
-from worker.bootstrap import connect
 from worker.cli.output import one_line, print_json, table
 from worker.definitions import load_definition
 from worker.exits import FAILED, OK, USAGE, ExitError
-from worker.local import load_settings
+from worker.found_stack import load_settings
 from worker.settings import Settings
+from worker.temporal_client import connect
 from workflows.step_ports import scope_attributes
 
 _NOT_PLAIN = re.compile(r"[^\w.-]+")

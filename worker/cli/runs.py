@@ -16,10 +16,10 @@ from temporalio.client import (
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import HarnessRunResult
-from worker.bootstrap import connect
 from worker.cli.output import ago, one_line, print_json, table
 from worker.cli.run import ui_link
-from worker.local import load_settings
+from worker.found_stack import load_settings
+from worker.temporal_client import connect
 
 
 async def run(arguments: argparse.Namespace) -> int:

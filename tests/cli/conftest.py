@@ -1,0 +1,3 @@
+from tests.worker.running import served
+
+__all__ = ["served"]

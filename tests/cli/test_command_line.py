@@ -1,0 +1,159 @@
+"""The `poimen` program without anything running: what it says, and the code it ends with."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures_postgres import Database
+from tests.worker.running import POIMEN, Ended, run_program
+from worker.stack.postgres import RunningPostgres
+from worker.stack.state import choose_ports
+
+HEAD = "name: checks\nscope: acme/api\nphases:\n  - id: T0\n    steps:\n"
+TINY = HEAD + "      - id: one\n        run: {command: [echo]}\n"
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> dict[str, str]:
+    """Variables that lead to a Temporal that is not there."""
+    return {"TEMPORAL_ADDRESS": f"127.0.0.1:{choose_ports(['none'])['none']}"}
+
+
+async def poimen(*arguments: str, cwd: Path, variables: dict[str, str] | None = None) -> Ended:
+    return await run_program(str(POIMEN), *arguments, variables=variables or {}, cwd=cwd)
+
+
+async def test_an_unknown_command_is_answered_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    ended = await poimen("serach", "x", cwd=tmp_path)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == 'poimen: no command "serach"; did you mean "search"?\nTry: poimen --help\n'
+
+
+async def test_an_unknown_option_is_answered_with_the_place_of_help(tmp_path: Path) -> None:
+    ended = await poimen("run", "x.yaml", "--memroy", "on", cwd=tmp_path)
+    assert ended.code == 2
+    assert ended.err.endswith("Try: poimen --help\n")
+
+
+async def test_without_a_command_it_lists_them(tmp_path: Path) -> None:
+    ended = await poimen(cwd=tmp_path)
+    assert ended.code == 2
+    assert "run a definition and show what its steps came to" in ended.out
+
+
+async def test_it_names_its_version(tmp_path: Path) -> None:
+    assert (await poimen("--version", cwd=tmp_path)).out.startswith("poimen-memory 0.")
+
+
+def test_reading_a_command_line_imports_nothing_slow() -> None:
+    script = (
+        "import sys; from worker.cli.arguments import parse; parse(['run', 'x.yaml']);"
+        "sys.exit(bool({'temporalio', 'pydantic', 'psycopg'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+async def test_the_schema_is_one_json_schema(tmp_path: Path) -> None:
+    for option in ((), ("--json",)):
+        ended = await poimen("schema", *option, cwd=tmp_path)
+        assert ended.code == 0
+        assert ended.json["$schema"].startswith("https://json-schema.org/")
+        assert {"name", "scope", "phases"} <= set(ended.json["required"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            HEAD + "      - id: one\n        run: {comand: [echo]}\n",
+            'bad.yaml line 7: phases[0].steps[0].run has no field "comand"; did you mean "command"?',
+        ),
+        (HEAD + "      - id: one\n     x\n", "bad.yaml line "),
+        (
+            HEAD
+            + "      - {id: a, needs: [b], run: {command: [x]}}\n      - {id: b, needs: [a], run: {command: [x]}}\n",
+            "Phase T0: needs form a cycle: a → b → a.",
+        ),
+        (TINY.replace("acme/api", "a" * 257), "scope has 257 characters; at most 256."),
+        ("", "bad.yaml is empty; a definition is one object with"),
+    ],
+)
+async def test_a_bad_definition_is_refused_in_a_sentence_and_nothing_is_started(
+    tmp_path: Path, nowhere: dict[str, str], text: str, sentence: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    ended = await poimen("run", "bad.yaml", cwd=tmp_path, variables=nowhere)
+    assert (ended.code, ended.out) == (2, "")
+    assert sentence in ended.err
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_a_definition_that_is_not_there_is_named(tmp_path: Path, nowhere: dict[str, str]) -> None:
+    ended = await poimen("run", "missing.yaml", cwd=tmp_path, variables=nowhere)
+    assert (ended.code, ended.err) == (2, "missing.yaml is not there.\n")
+
+
+async def test_a_misspelt_variable_ends_a_command_with_2(tmp_path: Path) -> None:
+    ended = await poimen("migrate", cwd=tmp_path, variables={"POIMEN_TENANT": "x"})
+    assert ended.code == 2
+    assert ended.err == 'POIMEN_TENANT is not a setting; did you mean "POIMEN_TENANTS"?\n'
+
+
+async def test_without_temporal_a_command_ends_with_3_and_says_how_to_start_one(
+    tmp_path: Path, nowhere: dict[str, str]
+) -> None:
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    ended = await poimen("run", "tiny.yaml", cwd=tmp_path, variables=nowhere)
+    assert ended.code == 3
+    assert ended.err.startswith(f"Temporal does not answer at {nowhere['TEMPORAL_ADDRESS']}; is it running?")
+    assert len(ended.err.splitlines()) == 1
+
+
+async def test_the_doctor_names_what_is_down_and_ends_with_3(tmp_path: Path, nowhere: dict[str, str]) -> None:
+    dsn = f"postgresql://app@{nowhere['TEMPORAL_ADDRESS']}/poimen"
+    variables = {**nowhere, "POIMEN_POSTGRES_DSN": dsn, "POIMEN_MASKING_KEY": "k"}
+    ended = await poimen("doctor", "--json", cwd=tmp_path, variables=variables)
+    assert ended.code == 3
+    states = {finding["part"]: finding["state"] for finding in ended.json}
+    assert (states["temporal"], states["postgres"], states["tier vault"]) == ("down", "down", "ok")
+
+
+async def test_down_without_a_stack_says_so(tmp_path: Path) -> None:
+    assert (await poimen("down", cwd=tmp_path)).out == "No stack runs here.\n"
+    assert not (tmp_path / ".poimen").exists()
+
+
+async def test_migrating_brings_a_database_to_the_schema_once(tmp_path: Path, postgres_server: RunningPostgres) -> None:
+    name = f"fresh_{tmp_path.name[-12:].replace('-', '_')}"
+    await postgres_server.run_sql(f'CREATE DATABASE "{name}" OWNER poimen_owner;')
+    database = Database(name, postgres_server)
+    await database.run_sql("CREATE EXTENSION vector;")
+    variables = {"POIMEN_POSTGRES_OWNER_DSN": database.owner_dsn}
+    planned = await poimen("migrate", "--dry-run", "--json", cwd=tmp_path, variables=variables)
+    assert planned.json["migrations"][0] == "0001_journal.sql"
+    assert await database.run_sql("SELECT to_regclass('journal');") == "\n"
+    applied = await poimen("migrate", cwd=tmp_path, variables=variables)
+    assert applied.out.splitlines() == [f"{file} applied" for file in planned.json["migrations"]]
+    assert (await poimen("migrate", cwd=tmp_path, variables=variables)).out == "The schema is up to date.\n"
+    await postgres_server.run_sql(f'DROP DATABASE "{name}" WITH (FORCE);')
+
+
+async def test_migrating_needs_the_owner(tmp_path: Path) -> None:
+    ended = await poimen("migrate", cwd=tmp_path)
+    assert ended.code == 2
+    assert ended.err.startswith("POIMEN_POSTGRES_OWNER_DSN is not set;")
+
+
+async def test_a_schema_of_a_later_version_ends_with_4(tmp_path: Path, database: Database) -> None:
+    await database.run_sql("INSERT INTO schema_migrations VALUES (9999, '9999_later.sql', 'x');")
+    variables = {"POIMEN_POSTGRES_OWNER_DSN": database.owner_dsn}
+    ended = await poimen("migrate", cwd=tmp_path, variables=variables)
+    assert ended.code == 4
+    assert ended.err == "The database has migration 9999, which this program does not know; update the program.\n"
+
+
+async def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    ended = await run_program("sh", "-c", f"{POIMEN} schema | head -c 1", variables={}, cwd=tmp_path)
+    assert (ended.out, ended.err) == ("{", "")

@@ -1,0 +1,117 @@
+"""The commands that start runs and tell of them, against a worker of a real stack."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from temporalio.client import Client, WorkflowFailureError
+
+from tests.worker.running import Place
+
+ADDRESS_IN_USE = "OSError: [Errno 98] Address already in use"
+
+
+def definition(folder: Path, script: str, *, scope: str = "acme/cli", attempts: int = 2) -> str:
+    """Write a definition of one step and return its name."""
+    file = folder / f"{uuid.uuid4().hex[:8]}.yaml"
+    file.write_text(
+        f"name: told\nscope: {scope}\nretry: {{attempts: {attempts}, first_delay: 0s}}\n"
+        f"phases:\n  - id: T0\n    steps:\n      - id: serve\n        run:\n          command: [sh, -c, {script!r}]\n"
+    )
+    return file.name
+
+
+def fails_once(folder: Path, scope: str) -> str:
+    """A definition whose step fails once for a known reason and then passes."""
+    mark = uuid.uuid4().hex
+    return definition(
+        folder, f'test -e {mark} || {{ touch {mark}; echo "{ADDRESS_IN_USE}" >&2; exit 1; }}', scope=scope
+    )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def told(served: Place) -> dict[str, Any]:
+    """A run whose step failed once, as `poimen run --json` tells it."""
+    ended = await served.poimen("run", fails_once(served.folder, "acme/told"), "--json")
+    assert ended.code == 0, ended.err
+    return dict(ended.json)
+
+
+async def test_a_run_that_succeeds_is_shown_step_by_step(served: Place) -> None:
+    ended = await served.poimen("run", fails_once(served.folder, "acme/shown"), "--id", "shown", "--memory", "observe")
+    assert (ended.code, ended.err) == (0, "")
+    first, heads, step, last = ended.out.splitlines()
+    assert first == "shown  http://ui.example/namespaces/default/workflows/shown"
+    assert heads.split() == ["phase", "step", "attempts", "seconds", "end", "reason"]
+    assert step.split()[:3] == ["T0", "serve", "2"]
+    assert last == "succeeded: 1 of 1 steps passed"
+
+
+async def test_a_run_carries_its_summary_and_its_scope(told: dict[str, Any], temporal_client: Client) -> None:
+    described = await temporal_client.get_workflow_handle(told["workflow_id"]).describe()
+    assert told["workflow_id"].startswith("told-")
+    assert await described.static_summary() == "told · memory on"
+    assert described.search_attributes["MemoryScope"] == ["acme/told"]
+
+
+async def test_a_run_that_fails_ends_with_1_and_its_reason(served: Place) -> None:
+    failing = definition(served.folder, "echo broken >&2; exit 3", attempts=1)
+    ended = await served.poimen("run", failing, "--workspace", "/")
+    assert ended.code == 1
+    assert ended.out.splitlines()[-1].startswith("failed: Step serve:")
+    assert "the workspace is outside the executor's allowed roots" in ended.out
+
+
+async def test_a_run_may_be_started_without_waiting_and_its_id_is_then_taken(
+    served: Place, temporal_client: Client
+) -> None:
+    waiting = definition(served.folder, "sleep 600")
+    started = await served.poimen("run", waiting, "--no-wait", "--json", "--id", "taken")
+    assert (started.code, started.json["workflow_id"]) == (0, "taken")
+    again = await served.poimen("run", waiting, "--id", "taken")
+    assert (again.code, again.err) == (1, "taken is running already; give another --id, or wait for it.\n")
+    handle = temporal_client.get_workflow_handle("taken")
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await handle.result()
+
+
+async def test_why_tells_what_memory_said_by_workflow_id_and_by_run_id(served: Place, told: dict[str, Any]) -> None:
+    whole = await served.poimen("why", told["workflow_id"])
+    assert whole.code == 0
+    assert whole.out.startswith("attempt 1 failed: address in use (s1:")
+    step = await served.poimen("why", f"{told['run']}/serve", "--json")
+    assert step.json["steps"][0]["attempts"][0]["title"] == "address in use"
+
+
+async def test_why_of_a_step_that_is_not_there_ends_with_1(served: Place, told: dict[str, Any]) -> None:
+    ended = await served.poimen("why", f"{told['workflow_id']}/nothing")
+    assert (ended.code, ended.err) == (1, f"{told['workflow_id']} has no step of that name on record.\n")
+
+
+async def test_the_latest_runs_are_listed_with_their_ends(served: Place, told: dict[str, Any]) -> None:
+    runs = (await served.poimen("runs", "--json", "--limit", "100")).json
+    listed = next(one for one in runs if one["workflow_id"] == told["workflow_id"])
+    assert (listed["end"], listed["attempts"], listed["reason"]) == ("succeeded", 2, "1 of 1 steps passed")
+
+
+async def test_what_was_learned_is_found_and_can_be_retired(served: Place) -> None:
+    await served.poimen("run", fails_once(served.folder, "acme/retired"))
+    found = await served.poimen("search", ADDRESS_IN_USE, "--scope", "acme/retired")
+    line = next(line for line in found.out.splitlines() if "Address in use (observed, " in line)
+    score, kind, lesson = line.split()[:3]
+    assert (score, kind) == ("1.00", "lesson")
+    retired = await served.poimen("retire", lesson, "--reason", "not true here")
+    assert (retired.code, retired.out) == (0, f"{lesson} is retired (revision 2): address in use\n")
+    after = await served.poimen("search", ADDRESS_IN_USE, "--json")
+    assert lesson not in [item["id"] for item in after.json["items"]]
+    assert await served.count("kind = 'knowledge_retired' AND origin = 'operator'") == 1
+
+
+async def test_the_doctor_finds_a_whole_stack_well(served: Place) -> None:
+    ended = await served.poimen("doctor")
+    assert ended.code == 0, ended.out
+    assert {line.split()[0] for line in ended.out.splitlines()} == {"ok"}
+    assert "row-level security on" in ended.out

@@ -1,0 +1,158 @@
+from pathlib import Path
+
+import pytest
+
+from worker.options import SettingsError
+from worker.settings import Settings
+
+MEMORY = {"POIMEN_POSTGRES_DSN": "postgresql://app:hunter22@db/poimen", "POIMEN_MASKING_KEY": "key"}
+
+
+def refused(variables: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        Settings.load(variables)
+    return str(error.value)
+
+
+def test_a_misspelt_variable_is_refused_with_the_one_that_was_meant() -> None:
+    assert refused({"POIMEN_TASK_QUEU": "q"}) == 'POIMEN_TASK_QUEU is not a setting; did you mean "POIMEN_TASK_QUEUE"?'
+
+
+def test_an_unknown_variable_is_refused_without_its_value() -> None:
+    assert refused({"POIMEN_XYZZY": "hunter22"}) == "POIMEN_XYZZY is not a setting."
+
+
+def test_what_a_step_is_given_by_its_executor_is_no_setting() -> None:
+    own = {f"POIMEN_{name}": "x" for name in ("RUN", "STEP", "ATTEMPT", "CONTEXT", "RESULT", "CHECKPOINT")}
+    assert Settings.load(own).task_queue == "poimen"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("POOL_SIZE", "0", "POIMEN_POOL_SIZE must be a whole number, 1 or more."),
+        ("POOL_SIZE", "many", "POIMEN_POOL_SIZE must be a whole number, 1 or more."),
+        ("GRACE_SECONDS", "nan", "POIMEN_GRACE_SECONDS must be a number of seconds."),
+        ("ROLE", "boss", 'POIMEN_ROLE must be one of "memory", "executor", "all".'),
+        ("COMMANDS", "maybe", 'POIMEN_COMMANDS must be "on" or "off".'),
+    ],
+)
+def test_a_value_of_another_form_is_refused_with_what_is_wanted(name: str, value: str, sentence: str) -> None:
+    assert refused({f"POIMEN_{name}": value}) == sentence
+
+
+def test_a_secret_is_read_from_the_file_that_a_variable_names(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from-a-file\n")
+    settings = Settings.load({**MEMORY, "POIMEN_MASKING_KEY": "", "POIMEN_MASKING_KEY_FILE": str(tmp_path / "key")})
+    assert settings.memory().masking_key == b"from-a-file"
+
+
+def test_a_secret_given_twice_is_refused(tmp_path: Path) -> None:
+    both = {"POIMEN_MASKING_KEY": "a", "POIMEN_MASKING_KEY_FILE": str(tmp_path / "key")}
+    assert refused(both) == "Both POIMEN_MASKING_KEY and POIMEN_MASKING_KEY_FILE are set; set one."
+
+
+def test_a_secret_file_that_is_not_there_is_refused_without_its_path(tmp_path: Path) -> None:
+    sentence = refused({"POIMEN_MASKING_KEY_FILE": str(tmp_path / "nothing")})
+    assert sentence == "The file that POIMEN_MASKING_KEY_FILE names cannot be read."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("poimen.toml", 'task_queue = "from-file"\ntenants = ["a", "b"]\npool_size = 3\n'),
+        ("poimen.yaml", "task_queue: from-file\ntenants: [a, b]\npool_size: 3\n"),
+    ],
+)
+def test_a_file_gives_what_no_variable_does(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    settings = Settings.load({**MEMORY, "POIMEN_CONFIG": str(tmp_path / name), "POIMEN_POOL_SIZE": "5"})
+    assert settings.task_queue == "from-file"
+    assert settings.memory().tenants == ("a", "b")
+    assert settings.memory().default_tenant == "a"
+    assert settings.memory().pool_max_size == 5
+
+
+def test_an_unknown_setting_of_a_file_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "poimen.toml").write_text('task_que = "q"\n')
+    sentence = refused({"POIMEN_CONFIG": str(tmp_path / "poimen.toml")})
+    assert sentence == 'poimen.toml has no setting "task_que"; did you mean "task_queue"?'
+
+
+@pytest.mark.parametrize(("name", "text"), [("a.toml", "x = ["), ("a.yaml", "x: ["), ("a.ini", "x"), ("a.yaml", "[]")])
+def test_a_file_that_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert refused({"POIMEN_CONFIG": str(tmp_path / name)}).startswith(name)
+
+
+def test_memory_needs_a_database_and_a_key() -> None:
+    with pytest.raises(SettingsError, match="POIMEN_POSTGRES_DSN is not set; a memory worker needs it"):
+        Settings.load({}).memory()
+    with pytest.raises(SettingsError, match="POIMEN_MASKING_KEY is not set"):
+        Settings.load({"POIMEN_POSTGRES_DSN": "postgresql://db/x"}).memory()
+
+
+def test_a_default_tenant_must_be_served() -> None:
+    with pytest.raises(SettingsError, match="POIMEN_DEFAULT_TENANT is not one of POIMEN_TENANTS"):
+        Settings.load({**MEMORY, "POIMEN_DEFAULT_TENANT": "b", "POIMEN_TENANTS": "a"}).memory()
+
+
+def test_the_worker_masks_its_own_credentials() -> None:
+    settings = Settings.load({**MEMORY, "POIMEN_SECRETS": "one\ntwo"})
+    assert {"hunter22", "key", "one", "two"} <= set(settings.memory().secrets)
+
+
+def test_what_is_shown_of_the_settings_holds_no_secret() -> None:
+    settings = Settings.load({**MEMORY, "POIMEN_SECRETS": "squeamish"})
+    shown = f"{settings.shown()} {settings!r} {settings.memory()!r}"
+    assert settings.shown()["postgres_dsn"] == "(set)"
+    assert not any(secret in shown for secret in ("hunter22", "squeamish", "b'key'"))
+
+
+def test_an_executor_gets_the_allowed_variables_and_no_others(tmp_path: Path) -> None:
+    variables = {"POIMEN_STATE": str(tmp_path), "POIMEN_ALLOWED_VARIABLES": "IMAGE, ABSENT", "IMAGE": "i", "OTHER": "o"}
+    executor = Settings.load({**variables, **MEMORY, "PATH": "/somewhere"}).executor()
+    assert dict(executor.variables) == {"IMAGE": "i"}
+    assert executor.allowed_variables == {"IMAGE", "ABSENT"}
+    assert dict(executor.base_environment) == {"PATH": "/somewhere", "LANG": "C.UTF-8"}
+
+
+def test_an_executor_keeps_its_host_and_queue_over_restarts(tmp_path: Path) -> None:
+    variables = {"POIMEN_STATE": str(tmp_path / "a"), "POIMEN_TASK_QUEUE": "q"}
+    first, again = Settings.load(variables).executor(), Settings.load(variables).executor()
+    other = Settings.load({**variables, "POIMEN_STATE": str(tmp_path / "b")}).executor()
+    assert first.queue == again.queue == f"q-executor-{first.host}"
+    assert other.host != first.host
+
+
+def test_models_are_read_with_their_key_from_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text(
+        '[small]\nbase_url = "http://models/v1"\nmodel = "tiny"\napi_key = "env:TINY_KEY"\nmax_tokens = 100\n'
+    )
+    variables = {"POIMEN_STATE": str(tmp_path), "POIMEN_MODELS_FILE": str(tmp_path / "models.toml"), "TINY_KEY": "tk-1"}
+    settings = Settings.load({**variables, **MEMORY})
+    model = settings.executor().models["small"]
+    assert (model.base_url, model.model, model.api_key, model.max_tokens) == ("http://models/v1", "tiny", "tk-1", 100)
+    assert "tk-1" in settings.memory().secrets
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ('base_ur = "x"', 'Model small has no setting "base_ur"; did you mean "base_url"?'),
+        ('base_url = "x"', 'Model small needs "model".'),
+        ('base_url = "x"\nmodel = "m"\napi_key = "env:NOPE"', "Model small: the variable NOPE is not set."),
+        ('base_url = "x"\nmodel = "m"\ntimeout = "soon"', "Model small: max_tokens and timeout must be numbers."),
+    ],
+)
+def test_a_model_that_is_not_whole_is_refused_by_name(tmp_path: Path, table: str, sentence: str) -> None:
+    (tmp_path / "poimen.toml").write_text(f"[models.small]\n{table}\n")
+    settings = Settings.load({"POIMEN_CONFIG": str(tmp_path / "poimen.toml"), "POIMEN_STATE": str(tmp_path)})
+    with pytest.raises(SettingsError) as error:
+        settings.executor()
+    assert str(error.value) == sentence
+
+
+def test_temporal_is_found_as_its_own_command_line_finds_it() -> None:
+    found = Settings.load({"TEMPORAL_ADDRESS": "there:7233", "TEMPORAL_NAMESPACE": "team"}).temporal()
+    assert (found["target_host"], found["namespace"]) == ("there:7233", "team")

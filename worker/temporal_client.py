@@ -1,0 +1,24 @@
+"""The connection to Temporal that workers and commands share."""
+
+import dataclasses
+from typing import Final
+
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError
+
+from activities.failures import SentenceFailureConverter
+from worker.exits import TemporalDown
+from worker.settings import Settings
+
+# The default payload converter, so that any caller's JSON fits; final errors leave without a stack.
+CONVERTER: Final = dataclasses.replace(DataConverter.default, failure_converter_class=SentenceFailureConverter)
+
+
+async def connect(settings: Settings) -> Client:
+    """Connect to Temporal. Raises TemporalDown."""
+    config = settings.temporal()
+    try:
+        return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER)
+    except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
+        raise TemporalDown(config["target_host"]) from None
