@@ -8,13 +8,12 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
 
 from tests.fixtures_postgres import Database
 from tests.worker.running import Place, place_of, until, until_there, worker_process
 from worker.stack.child import packaged_program
 from worker.stack.state import choose_ports
-from worker.stack.temporal import RunningTemporal, TemporalPorts, _options
+from worker.stack.temporal import RunningTemporal, TemporalPorts, _NamespaceProbe, _options
 
 
 def _definition(folder: Path) -> dict[str, Any]:
@@ -98,19 +97,9 @@ async def _server(ports: TemporalPorts, folder: Path) -> asyncio.subprocess.Proc
 
 
 async def _connected(ports: TemporalPorts) -> Client:
-    found: list[Client] = []
-
-    async def answers() -> bool:
-        try:
-            client = await Client.connect(f"127.0.0.1:{ports.grpc}")
-            await client.count_workflows()
-        except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
-            return False
-        found.append(client)
-        return True
-
-    await until(answers)
-    return found[0]
+    address = f"127.0.0.1:{ports.grpc}"
+    await until(_NamespaceProbe(address))
+    return await Client.connect(address)
 
 
 async def _sleepers(folder: Path) -> list[str]:
