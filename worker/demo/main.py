@@ -6,43 +6,32 @@ import itertools
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from temporalio.client import Client
 
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import encode
 from poimen.contracts.vocabulary import MemoryMode
-from worker.bootstrap import connect
 from worker.cli.output import print_json
 from worker.cli.run import ui_link
 from worker.cli.up import progress_lines
 from worker.definitions import load_definition
 from worker.demo.progress import RunsLine
 from worker.demo.promise import not_held
-from worker.demo.runs import DemoRun, RunPlan, run_once
+from worker.demo.runs import DemoRun, RunPlan, is_known, run_once
 from worker.demo.starting_state import EXAMPLE, starting_state
 from worker.demo.table import last_with_memory, render_table, why_differs
 from worker.exits import DEPENDENCY_DOWN, FAILED, OK, ExitError
-from worker.local import running_stack, settings_of
+from worker.found_stack import settings_of
+from worker.local import running_stack
 from worker.settings import environment
 from worker.stack.state import StackInUseError
 from worker.stack.up import Addresses
+from worker.temporal_client import connect
 
 MOST_RUNS_WITH_MEMORY = 4
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where one demonstration keeps its workspaces, and the name its runs begin with."""
-
-    folder: Path
-    prefix: str
-    number: int
-
-    def scope(self, definition: WorkflowDef) -> str:
-        """Give the scope of this demonstration: each starts without what earlier ones learned."""
-        return definition.scope if self.number == 1 else f"{definition.scope}-{self.number}"
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -60,17 +49,18 @@ async def run(arguments: argparse.Namespace) -> int:
             warn=lambda sentence: print(sentence, file=sys.stderr, flush=True),
             variables={"POIMEN_COMMAND_PATH": _command_path()},
         ) as addresses:
-            place = _new_place(root, definition.name)
-            definition = definition.model_copy(update={"scope": place.scope(definition)})
-            runs = await _runs(addresses, definition, place)
+            client = await connect(settings_of(addresses))
+            folder = await _new_folder(client, root, definition.name)
+            definition = definition.model_copy(update={"scope": f"demo/{folder.name}"})
+            plan = RunPlan(client, addresses.task_queue, definition, folder)
+            runs = await _runs(plan, Path(addresses.state) / "logs" / "demo.log")
             broken = not_held(definition, runs)
             _show(addresses, definition, runs, broken, as_json=arguments.json)
             if not arguments.json:
                 await _until_enter()
     except StackInUseError as error:
-        raise ExitError(
-            f"{error} The demo starts its own: end that one first (poimen down).", DEPENDENCY_DOWN
-        ) from None
+        sentence = f"{error} The demo starts its own: end that one first (poimen down)."
+        raise ExitError(sentence, DEPENDENCY_DOWN) from None
     return FAILED if broken else OK
 
 
@@ -86,30 +76,29 @@ def _command_path() -> str:
     return os.pathsep.join(part for part in (own, environment().get("PATH", "")) if part)
 
 
-def _new_place(root: Path, name: str) -> _Place:
-    """Make the folder of a new demonstration: NAME, or NAME-2, NAME-3… where there were some already."""
-    root.mkdir(parents=True, exist_ok=True)
+async def _new_folder(client: Client, root: Path, name: str) -> Path:
+    """Make the folder of a new demonstration: NAME, or NAME-2, NAME-3… where the state folder has some already.
+
+    Its name is that of its runs and of its scope, too, so that it starts without what earlier ones learned.
+    """
     for number in itertools.count(1):
-        prefix = name if number == 1 else f"{name}-{number}"
-        try:
-            (root / prefix).mkdir()
-        except FileExistsError:
+        folder = root / (name if number == 1 else f"{name}-{number}")
+        if folder.exists() or await is_known(client, f"{folder.name}-observe"):
             continue
-        return _Place(root / prefix, prefix, number)
+        folder.mkdir(parents=True)
+        return folder
     raise AssertionError  # because there is always a next number
 
 
-async def _runs(addresses: Addresses, definition: WorkflowDef, place: _Place) -> list[DemoRun]:
+async def _runs(plan: RunPlan, log: Path) -> list[DemoRun]:
     """Watch once, then listen until nothing changes any more, then run without memory."""
-    client = await connect(settings_of(addresses))
-    plan = RunPlan(client, addresses.task_queue, definition, place.prefix)
-    line, log = RunsLine(), Path(addresses.state) / "logs" / "demo.log"
+    line = RunsLine()
 
     async def one(name: str, memory: MemoryMode) -> DemoRun:
         line.now(name, "…")
         look = (lambda doing: line.now(name, doing)) if line.live else None
-        async with starting_state(place.folder / name, log):
-            ended = await run_once(plan, name, memory, place.folder / name, look)
+        async with starting_state(plan.folder / name, log):
+            ended = await run_once(plan, name, memory, look)
         line.ended(name, ended.seconds)
         return ended
 

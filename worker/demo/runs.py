@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import TypedSearchAttributes
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode, encode
@@ -46,26 +46,35 @@ class DemoRun:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What every run of a demonstration has in common."""
+    """What every run of a demonstration has in common: each has a workspace in the folder, and its name in its id."""
 
     client: Client
     queue: str
     definition: WorkflowDef
-    prefix: str
+    folder: Path
 
 
-async def run_once(
-    plan: RunPlan, name: str, memory: MemoryMode, workspace: Path, look: Callable[[str], None] | None
-) -> DemoRun:
-    """Run the definition in a workspace, an absolute path, and wait for its end; `look` is told where the run is.
+async def is_known(client: Client, workflow_id: str) -> bool:
+    """Tell whether the history has a workflow of that id."""
+    try:
+        await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status == RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return True
 
-    Raises ExitError when the run cannot be told apart from another, or leaves no result.
+
+async def run_once(plan: RunPlan, name: str, memory: MemoryMode, look: Callable[[str], None] | None) -> DemoRun:
+    """Run the definition in the workspace of that name and wait for its end; `look` is told where the run is.
+
+    Raises ExitError when the run leaves no result.
     """
-    message = StartHarnessRun(definition=plan.definition, memory=memory, workspace=str(workspace))
+    message = StartHarnessRun(definition=plan.definition, memory=memory, workspace=str(plan.folder / name))
     handle: WorkflowHandle[Any, dict[str, Any]] = await plan.client.start_workflow(
         "HarnessRun",
         encode(message),
-        id=f"{plan.prefix}-{name}",
+        id=f"{plan.folder.name}-{name}",
         task_queue=plan.queue,
         result_type=dict,
         static_summary=f"{plan.definition.name} · memory {memory}",
