@@ -31,7 +31,7 @@ _LINKER = re.compile(
 )
 _EMPTY = re.compile(r"(?:(?:fatal )?error)?:?\s{0,3}(?:\[[\w-]{1,40}\])?:?$")
 _SYMBOL = re.compile(r"symbol:\s+(?P<what>.+)$")
-_LABEL = re.compile(r"\d*\s{0,8}\|[\s|/_]{0,200}\^+\s(?P<label>.+)$")
+_LABEL = re.compile(r"\d*\s{0,8}\|[\s|/_-]{0,200}\^+\s(?P<label>.+)$")
 _PROJECT = re.compile(r"\s\[(?:[A-Za-z]:)?[\\/][^\]]{1,400}proj[^\]]{0,100}\]$")
 _LABEL_DISTANCE = 12
 

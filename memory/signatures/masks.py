@@ -11,8 +11,8 @@ from memory.signatures.volatile import VOLATILE
 # Words before a quoted text that say that it is a value, and no name.
 _VALUE_BEFORE = re.compile(
     r"(?i)(?:literal.{0,40}|input syntax.{0,60}|convert .{0,40}|time data|isoformat string|\bentry|\buser(?:name)?"
-    r"|invalid (?:value|date|time|json|format|uuid|number|integer|literal).{0,30}|\bgot|\breceived|parsing|unexpected token"
-    r"|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
+    r"|invalid (?:value|date|time|json|format|uuid|number|integer|literal).{0,30}|\bgot|\breceived|parsing"
+    r"|unexpected token|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
 )
 _ROUTE_BEFORE = re.compile(r"(?i:\burl: |\burl |\bpath: |\broute )$|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS):? $")
 _FILE_WITH_PLACE = re.compile(r"^(?P<name>.*?)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))$")

@@ -33,7 +33,9 @@ _WRAPS = re.compile(
     r"|failed: \(exit \d+\)|there are test failures|subprocess\.calledprocesserror|\blint(?:ing)? failed"
 )
 # "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
-_BANNER = re.compile(r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$)")
+_BANNER = re.compile(
+    r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$|finished: failure$)"
+)
 _HINT = re.compile(
     r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query"
     r"|statement|please|usage|info|debug"
@@ -85,7 +87,7 @@ _WRAPPER_MARKS = (
     "remote",
 )
 _TYPED = re.compile(
-    r"(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault"
+    r"(?:<?[\w./-]{1,200}>?:\d+: )?(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault"
     r"|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
 )
@@ -137,13 +139,17 @@ def _says_something(words: str) -> bool:
     )
 
 
+_USAGE = re.compile(r"(?i)\busage: ")
+
+
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find the first line marked as an error, else the first that speaks of one."""
     said: int | None = None
     for place, line in enumerate(lines):
         words = line.words
         level = _LEVEL.match(words)
-        if level and not is_wrapper(words) and _says_something(words[level.end() :]):
+        marked = level is not None and not _USAGE.search(words) and _says_something(words[level.end() :])
+        if marked and not is_wrapper(words):
             return Finding(Rank.LEVEL, place, continued(lines, place), "error")
         if said is None and _speaks(words) and not _HINT.match(words) and not is_wrapper(words):
             said = place if _says_something(words) else None
