@@ -2,7 +2,7 @@
 
 import os
 import shutil
-import subprocess  # noqa: TID251  because these tests are about what people start
+import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 def inherited(**changes: str) -> dict[str, str]:
     """Return the environment of this process without what would lead a program elsewhere, and with the changes."""
-    known = os.environ  # noqa: TID251  because a person's environment is what a program is started with
+    known = os.environ
     elsewhere = ("POIMEN_", "TEMPORAL_", "PYTHONPATH", "VIRTUAL_ENV")
     return {name: value for name, value in known.items() if not name.startswith(elsewhere)} | changes
 
