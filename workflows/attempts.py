@@ -11,6 +11,8 @@ from poimen.contracts.definition import Check, Judge, Repair, Run, Step
 from poimen.contracts.execution import ActivityAnswer, ActivityWork, RenderedContext, RunCommand, RunModel
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
+from poimen.excerpts import both_ends
+from poimen.render import used_by
 from poimen.step_state import AttemptReport, AttemptWork
 from workflows.executor_calls import CallFailure, run_activity, run_command, run_model
 from workflows.outcomes import judge_prompt, judged, of_activity, of_command, of_failure, of_model
@@ -65,6 +67,8 @@ async def attempt(step: Step, work: AttemptWork, place: WorkPlace) -> AttemptRep
 
 async def repair(body: Repair, step: str, number: int, place: WorkPlace, seconds_left: float | None) -> int | None:
     """Run a declared repair; return its exit status, None when it did not end by itself."""
+    if place.unavailable is not None:
+        return None
     errand = _errand(place, step, number, "repair", body.timeout, seconds_left)
     result = await run_command(place.queue, _command(body, errand), f"repair {body.id}")
     return None if isinstance(result, CallFailure) else result.exit_code
@@ -82,9 +86,10 @@ async def _run(step: Step, work: AttemptWork, place: WorkPlace) -> AttemptReport
         answer = await _ask_activity(run, errand, prompt=run.prompt, context=work.context)
         return of_failure(answer, errand.cut) if isinstance(answer, CallFailure) else of_activity(answer, "step")
     if run.model is not None:
-        request = _with_context(_model(run.model, run.prompt or "", errand), work.context, run.max_tokens)
+        context = used_by(run.prompt or "", work.context).model_copy(update={"package": ""})
+        request = _with_context(_model(run.model, run.prompt or "", errand), context, run.max_tokens)
         return of_model(await run_model(place.queue, request, errand.summary), cut_by_budget=errand.cut)
-    command = _command(run, errand, prompt=run.prompt, context=work.context)
+    command = _command(run, errand, prompt=run.prompt, context=used_by(run.prompt or "", work.context))
     return of_command(await run_command(place.queue, command, errand.summary), "step", cut_by_budget=errand.cut)
 
 
@@ -165,14 +170,17 @@ async def _ask_activity(
 
 
 def _answer(answer: object) -> ActivityAnswer:
-    if isinstance(answer, dict):
+    # A dict without any field of an answer is an output like every other JSON.
+    if isinstance(answer, dict) and answer.keys() & ActivityAnswer.model_fields.keys():
         try:
             return decode(ActivityAnswer, answer, "the activity's answer").message
         except InvalidInput:
             # An answer of another shape is still an output.
             pass
+    if answer is None:
+        return ActivityAnswer()
     text = answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False, default=str)
-    return ActivityAnswer(output=text[:8_192])
+    return ActivityAnswer(output=both_ends(text))
 
 
 def _may_be_checked(step: Step, ran: AttemptReport) -> bool:

@@ -13,8 +13,10 @@ from temporalio.exceptions import (
 from temporalio.workflow import ChildWorkflowHandle
 
 from poimen.contracts.message import decode, encode
+from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import StartHarnessStep, StepResult
 from poimen.contracts.vocabulary import StepEnd
+from poimen.step_rules import readable
 from workflows.messages import detail_of
 from workflows.step_ports import scope_attributes
 
@@ -43,10 +45,10 @@ async def run_child(message: StartHarnessStep, handles: dict[str, ChildWorkflowH
         answer = await handle
     except ChildWorkflowError as error:
         known = detail_of(error.cause, "StepFailed")
-        return decode(StepResult, known, "HarnessStep").message if known else _without_result(error, message)
+        return _read(known, message) if known else _without_result(error, message)
     finally:
         handles.pop(message.step.id, None)
-    return decode(StepResult, answer if isinstance(answer, dict) else b"", "HarnessStep").message
+    return _read(answer, message)
 
 
 async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, object]:
@@ -69,12 +71,19 @@ async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, objec
     raise AssertionError  # because the loop returns or raises
 
 
+def _read(answer: object, message: StartHarnessStep) -> StepResult:
+    try:
+        return decode(StepResult, answer if isinstance(answer, dict) else b"", "HarnessStep").message
+    except InvalidInput as error:
+        return _ended(message, "interrupted", readable(f"the step's result cannot be read: {error}"))
+
+
 def _without_result(error: ChildWorkflowError, message: StartHarnessStep) -> StepResult:
     if is_cancelled_exception(error):
         return _ended(message, "cancelled", "the step was cancelled")
     if isinstance(error.cause, TerminatedError):
         return _ended(message, "interrupted", "the step's workflow was terminated")
-    return _ended(message, "interrupted", f"the step's workflow ended without a result: {error.cause}")
+    return _ended(message, "interrupted", readable(f"the step's workflow ended without a result: {error.cause}"))
 
 
 def _ended(message: StartHarnessStep, end: StepEnd, reason: str) -> StepResult:

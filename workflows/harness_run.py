@@ -126,7 +126,7 @@ class HarnessRun:
         if start.memory != "off":
             await memory.document(run_final(start, who, ended, seconds, tokens), "document")
         self._show(f"{ended.end}: {ended.reason}")
-        left_over = len(memory.pending)
+        left_over = len(memory.pending) + memory.dropped
         if memory.pending:
             await deliver_later(memory.pending, info.task_queue)
         return HarnessRunResult(
@@ -144,6 +144,7 @@ class HarnessRun:
 
     async def _continue(self, start: StartHarnessRun, memory: MemoryLink) -> dict[str, Any]:
         assert self._flow is not None
+        self._flow.undelivered += len(memory.pending) + memory.dropped
         if memory.pending:
             await deliver_later(memory.pending, workflow.info().task_queue)
         await workflow.wait_condition(workflow.all_handlers_finished)

@@ -13,9 +13,10 @@ with workflow.unsafe.imports_passed_through():
     from poimen.contracts.problems import InvalidInput
     from poimen.contracts.run_io import StartHarnessStep, StepResult, StepTokens
     from poimen.details import step_details
-    from poimen.entry import EMPTY, read_input
+    from poimen.entry import EMPTY, read_input, refuse
     from poimen.memory_link import MemoryLink
     from poimen.step_loop import run_step
+    from poimen.step_messages import check_spec
     from poimen.temporal_memory import TemporalMemory
 
 from workflows.attempts import WorkPlace
@@ -77,6 +78,10 @@ class HarnessStep:
     async def _step(self, start: StartHarnessStep, memory: MemoryLink) -> StepResult:
         place = await _place(start)
         spec = step_spec(start, workflow.info(), workflow.now())
+        try:
+            check_spec(spec)
+        except InvalidInput as error:
+            raise refuse(error) from None
         self._ports = WorkflowStepPorts(start.step, place, step_deadline(spec, workflow.now()))
         if start.reports_tokens:
             self._ports.on_tokens = _reporter(start.step.id)

@@ -10,6 +10,10 @@ from datetime import datetime, timedelta
 from poimen.contracts.definition import Budget
 from poimen.contracts.memory_calls import BudgetLeft
 
+# The most a definition may ask for, in attempts, tokens and ms; an operator's additions end there as well.
+_MOST = {"attempts": 1_000_000, "tokens": 10**15, "time": 366 * 86_400_000}
+_MOST_TOKENS = 2**63 - 1
+
 
 @dataclass
 class RunBudget:
@@ -58,7 +62,7 @@ class RunBudget:
         self.leases.pop(step, None)
         self.reported.pop(step, None)
         self.attempts_spent += attempts
-        self.tokens_spent += tokens
+        self.tokens_spent = min(self.tokens_spent + tokens, _MOST_TOKENS)
 
     def left(self, now: datetime) -> BudgetLeft:
         """Return what the run may still spend."""
@@ -77,11 +81,11 @@ class RunBudget:
         return None
 
     def extend(self, *, attempts: int, tokens: int, seconds: float) -> None:
-        """Add to the limits that exist; what has no limit keeps none."""
-        limit = self.limit
+        """Add to the limits that exist, up to what a definition may have; what has no limit keeps none."""
         more = {"attempts": attempts, "tokens": tokens, "time": round(seconds * 1000)}
-        raised = {name: getattr(limit, name) + by for name, by in more.items() if getattr(limit, name) is not None}
-        self.limit = limit.model_copy(update=raised)
+        now = {name: getattr(self.limit, name) for name in more}
+        raised = {name: min(now[name] + by, _MOST[name]) for name, by in more.items() if now[name] is not None}
+        self.limit = self.limit.model_copy(update=raised)
 
     def _attempts_free(self) -> int | None:
         if self.limit.attempts is None:

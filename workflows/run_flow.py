@@ -11,7 +11,9 @@ from poimen.contracts.definition import GoTo, OnFailure, Phase, Step
 from poimen.contracts.memory_calls import DocumentDecision
 from poimen.contracts.message import encode
 from poimen.contracts.run_io import RunState, StartHarnessRun, StartHarnessStep, StepResult, StepSummary, StepTokens
+from poimen.contracts.vocabulary import StepEnd
 from poimen.memory_link import MemoryLink
+from poimen.step_rules import readable
 from workflows.attempts import WorkPlace, gate
 from workflows.child_steps import child_id, run_child
 from workflows.run_budget import RunBudget
@@ -21,6 +23,7 @@ from workflows.run_records import RunEnd, RunIdentity, gate_decision, milestone
 # Steps wait in their run's workflow, where people see them, not in an executor's queue.
 MOST_PARALLEL = 16
 MOST_SUMMARIES = 200
+_MOST_NAMED = 10
 
 
 class RunFlow:
@@ -69,7 +72,7 @@ class RunFlow:
         except asyncio.CancelledError:
             await self._cancel_steps()
             raise
-        return RunEnd("succeeded", _all_passed(self.steps))
+        return RunEnd("succeeded", _all_passed(self.plan.done))
 
     def state(self) -> RunState:
         """Return what a continued run needs."""
@@ -211,7 +214,7 @@ class RunFlow:
         visit = self.plan.phase_visits + 1
         left = self.budget.left(workflow.now()).time_seconds
         report = await gate(body, phase.id, visit, self.place, left)
-        failure = None if report.outcome == "succeeded" else _first_line(report.error)
+        failure = None if report.outcome == "succeeded" else _last_line(report.error)
         await self._document(gate_decision(self.start, self.who, phase.id, visit, failure))
         if failure is None:
             return None
@@ -250,13 +253,14 @@ def _summary(result: StepResult, phase: str, workflow_id: str) -> StepSummary:
     )
 
 
-def _all_passed(steps: list[StepSummary]) -> str:
-    latest = {step.step: step for step in steps}
-    passed = sum(step.end == "succeeded" for step in latest.values())
-    skipped = [step.step for step in latest.values() if step.end != "succeeded"]
-    return f"{passed} of {len(latest)} steps passed" + (f"; skipped {', '.join(skipped)}" if skipped else "")
+def _all_passed(done: dict[str, StepEnd]) -> str:
+    passed = sum(end == "succeeded" for end in done.values())
+    skipped = [step for step, end in done.items() if end != "succeeded"]
+    more = f" and {len(skipped) - _MOST_NAMED} more" if len(skipped) > _MOST_NAMED else ""
+    named = f"; skipped {', '.join(skipped[:_MOST_NAMED])}{more}" if skipped else ""
+    return f"{passed} of {len(done)} steps passed{named}"
 
 
-def _first_line(text: str) -> str:
+def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "no output"
+    return readable(lines[-1]) if lines else "no output"

@@ -1,11 +1,16 @@
-"""The live page of a step and of a run, as markdown for the Temporal UI. Pure; shows no error text and no prompt."""
+"""The live page of a step and of a run, as markdown for the Temporal UI. Pure; shows no output and no prompt."""
+
+from collections import Counter
 
 from poimen.contracts.memory_calls import Analysis, AttemptRecord, BudgetLeft, ContextPackage
 from poimen.contracts.run_io import StepSummary
-from poimen.render import duration, plain
+from poimen.render import budget_words, plain
 from poimen.step_state import Progress
 
 _MOST_ROWS = 20
+_LONGEST_CELL = 200
+# What would begin a link, an image, a tag, a code span or a table cell.
+_ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\`[<|"})
 
 
 def step_details(progress: Progress) -> str:
@@ -24,24 +29,22 @@ def run_details(title: str, activity: str, steps: tuple[StepSummary, ...], left:
         rows.append(
             f"| {_cell(step.step)} | {step.visit} | {step.end} | {step.attempts} | {step.seconds:.1f} | {why} |"
         )
-    return "\n".join([f"**{plain(title)}** {plain(activity)}", "", *rows, "", f"**Left** {budget(left)}"])
+    return "\n".join([f"**{_cell(title)}** {_cell(activity)}", "", *rows, "", f"**Left** {budget(left)}"])
 
 
 def budget(left: BudgetLeft) -> str:
-    """Say what is left, largest first: attempts, tokens, time."""
-    parts = [] if left.attempts is None else [f"{left.attempts} attempt{'' if left.attempts == 1 else 's'}"]
-    parts += [] if left.tokens is None else [f"{left.tokens} tokens"]
-    parts += [] if left.time_seconds is None else [duration(left.time_seconds)]
-    return ", ".join(parts) or "no limit"
+    """Say what is left: attempts, tokens, time."""
+    return budget_words(left) or "no limit"
 
 
 def _headline(progress: Progress) -> str:
-    name = f"**{plain(progress.spec.step)}**"
+    name = f"**{_cell(progress.spec.step)}**"
     if progress.end is not None:
-        return f"{name} {progress.end}: {plain(progress.reason or '')}"
+        return f"{name} {progress.end}: {_cell(progress.reason, 2 * _LONGEST_CELL)}"
     number = len(progress.attempts) + 1
-    of = len(progress.attempts) + (progress.left.attempts or 0)
-    return f"{name} attempt {number} of {max(of, number)}, {plain(progress.activity)}"
+    left = progress.left.attempts
+    of = "" if left is None else f" of {max(len(progress.attempts) + left, number)}"
+    return f"{name} attempt {number}{of}, {_cell(progress.activity)}"
 
 
 def _attempt_table(progress: Progress) -> list[str]:
@@ -69,7 +72,7 @@ def _attempt_row(record: AttemptRecord, analysis: Analysis | None) -> str:
 def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:
     if not record.signature:
         return ""
-    text = f"`{record.signature[:7]}…` {_cell(record.title or '')}"
+    text = f"{_code(record.signature[:7] + '…')} {_cell(record.title or '')}"
     if analysis is not None and analysis.signature == record.signature and analysis.seen_before:
         runs = analysis.seen_before.runs
         text += f", seen in {runs} run{'' if runs == 1 else 's'}" if runs else ", first time"
@@ -79,22 +82,26 @@ def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:
 def _said(record: AttemptRecord) -> str:
     if record.advice is None:
         return "" if record.outcome == "succeeded" else f"nothing; {_cell(record.next_move)}"
-    repair = f" `{_cell(record.advice.repair)}`" if record.advice.repair else ""
+    repair = f" {_code(record.advice.repair)}" if record.advice.repair else ""
     said = f"{record.advice.verdict}{repair}: {_cell(record.advice.because)}"
     return said if record.next_move.startswith("advice:") else f"{said} (not followed; {_cell(record.next_move)})"
 
 
 def _prevented(progress: Progress) -> str:
     known = progress.prevention
-    return f"**Prevented** `{plain(known.repair)}` ran first: {plain(known.because)}  " if known else ""
+    return f"**Prevented** {_code(known.repair)} ran first: {_cell(known.because)}  " if known else ""
 
 
 def _delivered(progress: Progress) -> str:
     package = progress.package
     if package is None:
         return ""
-    counts = f"{_count(len(package.items), 'item')}, {_count(len(package.skills), 'skill')}"
-    return f"**Delivered** {counts} (`{package.package_id[:12]}…`) · {_tiers(package)}  "
+    kinds = Counter(item.kind for item in package.items)
+    counts = [_count(number, kind) for kind, number in kinds.items()]
+    counts += [_count(len(package.skills), "skill")] if package.skills else []
+    return (
+        f"**Delivered** {', '.join(counts) or 'nothing'} ({_code(package.package_id[:12] + '…')}) · {_tiers(package)}  "
+    )
 
 
 def _tiers(package: ContextPackage) -> str:
@@ -110,12 +117,19 @@ def _memory(progress: Progress) -> str:
         return f"**Memory** lost, next try within 30 s{kept}  "
     if progress.spec.memory == "observe":
         return f"**Memory** observing: records, delivers nothing{kept}  "
-    return f"**Memory** answered again{kept}  " if kept else ""
+    if kept:
+        return f"**Memory** answered again{kept}  "
+    return f"**Memory** refused {_cell(progress.refusal)}  " if progress.refusal else ""
 
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _cell(text: str) -> str:
-    return plain(text).replace("|", "\\|")[:200]
+def _cell(text: str, most: int = _LONGEST_CELL) -> str:
+    return plain(text[: 10 * most])[:most].translate(_ESCAPED)
+
+
+def _code(text: str) -> str:
+    # Inside a code span a backslash escapes nothing but the cell's end.
+    return f"`{plain(text)[:_LONGEST_CELL].replace('`', chr(39)).replace('|', '¦')}`"

@@ -14,18 +14,19 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from poimen.contracts.execution import RenderedContext
 from poimen.contracts.memory_calls import ContextPackage
 from poimen.contracts.message import encode
+from poimen.contracts.problems import InvalidInput, Problem
 from poimen.contracts.run_io import DeliverRecordsInput, StepResult
 from poimen.contracts.vocabulary import MemoryMode
+from poimen.entry import refuse
 from poimen.memory_link import MemoryLink
 from poimen.record_batches import batches
 from poimen.render import render
 from poimen.step_loop import StepLoop, run_step
-from poimen.step_rules import Move, StepPolicy
+from poimen.step_messages import check_spec
+from poimen.step_rules import LONGEST_WAIT, Move, StepPolicy
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
 from poimen.temporal_memory import TemporalMemory
 
-# Temporal's own meaning of "no maximum": the time-outs bound it.
-_UNLIMITED = 1_000_000
 _VISITS = "__poimen_visits__"
 
 T = TypeVar("T")
@@ -78,7 +79,8 @@ class Memory:
 
     def step(self, name: str, *, phase: str | None = None, tool: str = "executor", task: str = "") -> "StepBlock":
         """Wrap the block that follows; its activities go through ``step.execute_activity``."""
-        return StepBlock(self, self.spec(name, StepPolicy(), phase=phase, tool=tool, task=task))
+        # Until an activity brings its retry policy, nothing bounds the block.
+        return StepBlock(self, self.spec(name, StepPolicy(attempts=None), phase=phase, tool=tool, task=task))
 
     async def run_step(
         self,
@@ -111,9 +113,12 @@ class Memory:
         raise ports.raised or StepFailedError(result)
 
     def spec(self, step: str, policy: StepPolicy, **more: Any) -> StepSpec:
-        """Name the next execution of a step: its visit rises each time it is asked for in this workflow."""
+        """Name the next execution of a step: its visit rises each time it is asked for in this workflow.
+
+        A name or a policy that no step can have fails the workflow with ``InvalidInput``.
+        """
         info = workflow.info()
-        return StepSpec(
+        spec = StepSpec(
             scope=self.scope,
             step=step,
             key=info.run_id,
@@ -126,10 +131,12 @@ class Memory:
             memory=self.mode,
             **more,
         )
+        _check(spec)
+        return spec
 
     async def deliver(self) -> None:
         """Hand records that could not be written to an abandoned child on memory's queue."""
-        pending, self.link.pending = self.link.pending, []
+        pending, self.link.pending, self.link.dropped = self.link.pending, [], 0
         info = workflow.info()
         for number, records in enumerate(batches(pending), 1):
             await workflow.start_child_workflow(
@@ -226,9 +233,10 @@ class StepBlock:
 
     async def _body_failed(self, error: Exception) -> Move:
         report = report_of(error, RetryPolicy())
+        # A block cannot run twice, so whatever it raised is its end.
+        report = replace(report, final=report.final or "the block raised an exception")
         self._loop.count(report)
-        move = await self._loop.failed(replace(report, final=report.final or "the block raised an exception"))
-        return move if move.end is not None else Move("error", report.error, end="failed")
+        return await self._loop.failed(report)
 
     async def _passed(self) -> None:
         state = self._loop.state
@@ -312,26 +320,44 @@ class _CallablePorts(_BlockPorts, Generic[T]):
     async def repair(self, repair: str, attempt: int) -> int | None:
         try:
             await self._repairs[repair]()
-        except ActivityError as error:
+        except Exception as error:
             if is_cancelled_exception(error):
                 raise asyncio.CancelledError from error
-            workflow.logger.warning("repair failed before attempt %s", attempt)
+            # A repair that failed is told to memory; only the attempt that follows decides about the step.
+            workflow.logger.warning("repair %s failed before attempt %s", repair, attempt)
             return 1
         return 0
 
 
 def _bounds(policy: RetryPolicy, whole: timedelta | None, state: StepState, begun: datetime) -> StepPolicy:
-    first = policy.initial_interval.total_seconds()
-    longest = policy.maximum_interval.total_seconds() if policy.maximum_interval else first * 100
-    spent = state.seconds(begun)
+    first = _wait(policy.initial_interval)
+    limited = policy.maximum_attempts > 0
     return StepPolicy(
-        attempts=state.spent.attempts + (policy.maximum_attempts or _UNLIMITED),
+        attempts=state.spent.attempts + policy.maximum_attempts if limited else None,
         first_delay=first,
         factor=policy.backoff_coefficient,
-        longest_delay=longest,
-        seconds_budget=None if whole is None else spent + whole.total_seconds(),
+        # Temporal's own default of a maximum.
+        longest_delay=_wait(policy.maximum_interval or policy.initial_interval * 100),
+        seconds_budget=None if whole is None else state.seconds(begun) + whole.total_seconds(),
         seconds_owner="activity",
     )
+
+
+def _wait(interval: timedelta) -> float:
+    return min(max(0.0, interval.total_seconds()), LONGEST_WAIT)
+
+
+def _check(spec: StepSpec) -> None:
+    fault = spec.policy.fault()
+    unknown = [name for name in spec.preventable if name not in spec.policy.repairs]
+    try:
+        if fault is not None:
+            raise InvalidInput(Problem("policy", f"policy {fault}."))
+        if unknown:
+            raise InvalidInput(Problem("before", "before names what is not among the repairs."))
+        check_spec(spec)
+    except InvalidInput as error:
+        raise refuse(error) from None
 
 
 def _limits(options: dict[str, Any], whole: timedelta | None, begun: datetime) -> dict[str, Any]:
@@ -349,6 +375,7 @@ def _next_visit(memory: Memory, step: str) -> int:
     # On the workflow object, so that two handles in one workflow count on; a class with slots counts per handle.
     owner = workflow.instance()
     place = vars(owner if hasattr(owner, "__dict__") else memory)
-    visits: dict[tuple[str, str], int] = place.setdefault(_VISITS, {})
-    visits[memory.scope, step] = visits.get((memory.scope, step), 0) + 1
-    return visits[memory.scope, step]
+    # By step alone: a record's key does not hold its scope.
+    visits: dict[str, int] = place.setdefault(_VISITS, {})
+    visits[step] = visits.get(step, 0) + 1
+    return visits[step]

@@ -1,12 +1,12 @@
 """Memory as a step sees it: every call bounded, every loss survived, every record kept for later.
 
-One lost call silences memory for 30 s; the next call after that is the probe. A record that could not be written joins
-the backlog under the key it already has.
+One lost call silences memory for 30 s; the next call after that is the probe, and other calls wait for its answer. A
+record that could not be written joins the backlog under the key it already has.
 """
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from poimen.contracts.memory_calls import (
     Analysis,
@@ -24,7 +24,7 @@ from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import PendingRecord
 
 SILENCE = timedelta(seconds=30)
-# A step of a thousand attempts writes one record an attempt and one at its end.
+# Some KiB each: more would be a burden on the workflow's memory and on the messages that hand them over.
 MOST_PENDING = 256
 
 A = TypeVar("A", bound=Message)
@@ -48,19 +48,32 @@ class MemoryCaller(Protocol):
         """Return the present instant (workflow time)."""
 
 
+@dataclass(frozen=True)
+class _Answer(Generic[A]):
+    """What a call came to: an answer, a loss that may be made good later, or neither after a refusal."""
+
+    message: A | None = None
+    lost: bool = False
+
+
 @dataclass
 class MemoryLink:
-    """The four calls over one caller, with the breaker and the backlog of this step or run."""
+    """The four calls over one caller, with the breaker and the backlog of this step or run.
+
+    ``pending`` are the records to deliver later, at most 256; ``dropped`` counts the oldest ones that gave way to
+    later ones. ``refused`` counts calls that memory answered with a final error, ``last_refusal`` is the latest.
+    """
 
     caller: MemoryCaller
     silent_until: datetime | None = None
     pending: list[PendingRecord] = field(default_factory=list)
     dropped: int = 0
-    losses: list[str] = field(default_factory=list)
+    refused: int = 0
+    last_refusal: str = ""
 
     async def recall(self, call: GetContext, summary: str) -> ContextPackage | None:
         """Return a context package, or None when memory is lost; a read is never sent later."""
-        package = await self._ask("GetContext", call, ContextPackage, summary)
+        package = (await self._ask("GetContext", call, ContextPackage, summary)).message
         # The journal is in the same store as tier 1: when that is down, a record would only wait to be lost.
         if package is not None and any(r.tier == "signatures" and r.status == "down" for r in package.tiers):
             self.silent_until = self.caller.now() + SILENCE
@@ -84,30 +97,35 @@ class MemoryLink:
         return self.silent_until is not None and self.caller.now() < self.silent_until
 
     async def _tell(self, activity: str, call: Call, answer: type[A], summary: str) -> A | None:
-        refused = len(self.losses)
         told = await self._ask(activity, call, answer, summary)
         # A final refusal would be refused again; only what was lost is worth sending again.
-        if told is None and len(self.losses) == refused:
+        if told.lost:
             self._keep(activity, call)
-        return told
+        return told.message
 
-    async def _ask(self, activity: str, call: Call, answer: type[A], summary: str) -> A | None:
+    async def _ask(self, activity: str, call: Call, answer: type[A], summary: str) -> _Answer[A]:
         if self.silent:
-            return None
+            return _Answer(lost=True)
+        if self.silent_until is not None:
+            # This call is the probe: whatever runs beside it stays silent until it is answered.
+            self.silent_until = self.caller.now() + SILENCE
         try:
             told = await self.caller(activity, encode(call), summary)
             decoded = decode(answer, told if isinstance(told, dict) else b"", activity)
         except MemoryLost:
             self.silent_until = self.caller.now() + SILENCE
-            return None
+            return _Answer(lost=True)
         except (MemoryRefused, InvalidInput) as error:
-            self.losses.append(f"{activity}: {error}")
-            return None
+            self.silent_until = None
+            self.refused += 1
+            self.last_refusal = f"{activity}: {error}"[:500]
+            return _Answer()
         self.silent_until = None
-        return decoded.message
+        return _Answer(decoded.message)
 
     def _keep(self, activity: str, call: Call) -> None:
-        if len(self.pending) >= MOST_PENDING:
-            self.dropped += 1
-            return
         self.pending.append(PendingRecord(activity=activity, message=encode(call)))
+        # The last record of a step or run is the decision that tells the attempts again: it is the one to keep.
+        if len(self.pending) > MOST_PENDING:
+            del self.pending[0]
+            self.dropped += 1

@@ -9,11 +9,12 @@ MOST_BYTES = 512 * 1024
 
 
 def batches(pending: list[PendingRecord]) -> list[list[PendingRecord]]:
-    """Cut records into lists of at most half a MiB of JSON, in order."""
+    """Cut records into lists of at most half a MiB of JSON, in order; a larger record has a list of its own."""
     found: list[list[PendingRecord]] = []
     size = MOST_BYTES + 1
     for record in pending:
-        length = len(json.dumps(record.message, ensure_ascii=False).encode())
+        # ASCII, because that is what the default converter writes.
+        length = len(json.dumps(record.message))
         if size + length > MOST_BYTES:
             found.append([])
             size = 0

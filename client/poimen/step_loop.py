@@ -11,7 +11,7 @@ from poimen.contracts.vocabulary import StepEnd
 from poimen.memory_link import MemoryLink
 from poimen.render import render
 from poimen.step_messages import ask_for_context, document_end, tell_failure, tell_success
-from poimen.step_rules import Move, StepPolicy, budget_end, next_move
+from poimen.step_rules import Move, StepPolicy, budget_end, next_move, readable
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
 
 
@@ -109,10 +109,11 @@ class StepLoop:
         """Run the repair that memory wants before the first attempt, if its author allowed that."""
         package = self.state.package
         known = package.prevention if package and self.state.number == 1 else None
-        # Only what the author allowed before a failure runs before one, whoever asks for it.
-        if known is None or known.repair not in self.state.spec.preventable:
+        spec = self.state.spec
+        # Only what the author declared, and allowed before a failure, runs before one, whoever asks for it.
+        if known is None or known.repair not in spec.preventable or known.repair not in spec.policy.repairs:
             return
-        self.state.prevention = known
+        self.state.prevention = known.model_copy(update={"because": readable(known.because)})
         await self._repair(known.repair, "prevention")
 
     async def _attempt(self) -> AttemptReport:
@@ -151,7 +152,7 @@ class StepLoop:
         state.policy = self.ports.bounds(state.spec.policy)
         move = next_move(state.policy, state.spent_at(self.ports.now()), report.final, heard)
         state.record(report, advice, move)
-        state.first_failed_at.setdefault(state.analysis.signature if state.analysis else None, failed_at)
+        state.first_failed_at.setdefault(state.signature, failed_at)
         return move
 
     async def apply(self, move: Move) -> None:
@@ -194,6 +195,7 @@ class StepLoop:
                 activity=activity,
                 silent=self.memory.silent,
                 pending=len(self.memory.pending),
+                refusal=self.memory.last_refusal,
                 end=end,
                 reason=reason,
             )

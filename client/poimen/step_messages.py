@@ -4,18 +4,42 @@ from datetime import datetime
 from typing import Any
 
 from poimen.contracts.memory_calls import AnalyzeError, DocumentDecision, GetContext, LearnFromExecution
+from poimen.contracts.message import decode
 from poimen.contracts.vocabulary import StepEnd
-from poimen.step_state import AttemptReport, StepState
+from poimen.excerpts import cut_head
+from poimen.step_state import AttemptReport, StepSpec, StepState
+
+# As encoded JSON: a search needs no more of a task, and every attempt sends it again.
+_TASK_BYTES = 4 * 1024
+_LESSON_BYTES = 2 * 1024
+_DECISION_BYTES = 2 * 1024
+_ARTIFACT_BYTES = 1024
+_MOST_ARTIFACTS = 20
+
+
+def check_spec(spec: StepSpec) -> None:
+    """Raise ``InvalidInput`` when a message about the step could not be made: a name that is empty, too long or odd.
+
+    Checked before the step begins, because a message that is refused in mid-step fails the workflow task for ever.
+    """
+    who = _identity_of(spec, 1, "check")
+    decode(AnalyzeError, {**who, "error": "", "repairs": list(spec.policy.repairs)}, "The step")
+    decode(LearnFromExecution, {**who, "outcome": "succeeded", "tags": list(spec.tags)}, "The step")
+    decode(
+        DocumentDecision,
+        {**who, "kind": "check", "decision": "", "definition_hash": spec.definition_hash},
+        "The step",
+    )
 
 
 def ask_for_context(state: StepState, now: datetime) -> GetContext:
     """Ask what is known before the next attempt."""
     return GetContext(
         **_identity(state, state.number),
-        task=state.spec.task,
+        task=cut_head(state.spec.task, _TASK_BYTES),
         budget_left=state.left(now),
         repairs=state.spec.preventable if state.number == 1 else (),
-        last_signature=state.analysis.signature if state.analysis else None,
+        last_signature=state.signature,
         earlier_attempts=state.earlier(),
     )
 
@@ -42,14 +66,16 @@ def tell_failure(state: StepState, report: AttemptReport, now: datetime) -> Anal
 
 def tell_success(state: StepState, report: AttemptReport) -> LearnFromExecution:
     """Report the attempt that passed, and what was done before it."""
+    lesson = report.report.lesson if report.report else None
+    artifacts = report.report.artifacts if report.report else ()
     return LearnFromExecution(
         **_identity(state, state.spent.attempts, "learn"),
         outcome="succeeded",
         applied=state.applied,
         result=report.output,
-        artifacts=report.report.artifacts if report.report else (),
+        artifacts=tuple(cut_head(artifact, _ARTIFACT_BYTES) for artifact in artifacts[:_MOST_ARTIFACTS]),
         tags=state.spec.tags,
-        lesson=report.report.lesson if report.report else None,
+        lesson=cut_head(lesson, _LESSON_BYTES) if lesson else None,
         package_id=state.package_id,
         seconds=report.seconds,
         tokens=report.tokens,
@@ -64,8 +90,8 @@ def document_end(state: StepState, end: StepEnd, reason: str, now: datetime) -> 
     return DocumentDecision(
         **_identity(state, max(1, state.spent.attempts), "document"),
         kind="step_completion",
-        decision=decided[:4_096],
-        reasoning=reason[:4_096],
+        decision=cut_head(decided, _DECISION_BYTES),
+        reasoning=reason,
         end=end,
         attempts=state.records(),
         prevention=state.prevention,
@@ -78,7 +104,10 @@ def document_end(state: StepState, end: StepEnd, reason: str, now: datetime) -> 
 
 
 def _identity(state: StepState, attempt: int, verb: str | None = None) -> dict[str, Any]:
-    spec = state.spec
+    return _identity_of(state.spec, attempt, verb)
+
+
+def _identity_of(spec: StepSpec, attempt: int, verb: str | None) -> dict[str, Any]:
     return {
         "scope": spec.scope,
         "tenant": spec.tenant,

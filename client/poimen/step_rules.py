@@ -4,13 +4,19 @@ Order: budget, the step's own final errors, advice at or above the confidence se
 chooses inside the policy; it never adds an attempt, a longer delay or a repair that the step did not declare.
 """
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import Literal
 
 from poimen.contracts.memory_calls import RetryAdvice
 from poimen.contracts.vocabulary import StepEnd
+from poimen.render import plain
 
 Decider = Literal["budget", "error", "advice", "policy"]
+# Characters of a reason: it is shown in one line of a page, and every later message of the step carries it.
+LONGEST_REASON = 300
+# Seconds; what the contracts allow for a wait, some 31 years.
+LONGEST_WAIT = 1e9
 
 
 @dataclass(frozen=True)
@@ -18,10 +24,11 @@ class StepPolicy:
     """The author's bounds for one step; times in seconds, None is no limit.
 
     ``attempts`` is the step's own limit. ``attempts_budget``, ``tokens_budget`` and ``seconds_budget`` are what the
-    step may take out of its own and the run's budgets, and ``budget_owner`` names whose budget is the tighter one.
+    step may take out of its own and the run's budgets; ``attempts_owner``, ``tokens_owner`` and ``seconds_owner`` name
+    whose budget each of them is.
     """
 
-    attempts: int = 4
+    attempts: int | None = 4
     first_delay: float = 1.0
     factor: float = 2.0
     longest_delay: float = 60.0
@@ -36,10 +43,28 @@ class StepPolicy:
 
     def delay(self, waits: int) -> float:
         """Return the delay before the next attempt after ``waits`` earlier waits."""
-        # A large exponent overflows a float long before the cap is applied.
-        if self.factor > 1 and waits > 1_000:
+        if self.first_delay <= 0:
+            return 0.0
+        try:
+            return min(self.first_delay * self.factor**waits, self.longest_delay)
+        except OverflowError:
+            # The power leaves the range of a float long after it passed every cap.
             return self.longest_delay
-        return min(self.first_delay * self.factor**waits, self.longest_delay)
+
+    def fault(self) -> str | None:
+        """Return why no step can be run under these bounds, as a predicate, or None."""
+        if self.attempts is not None and self.attempts < 1:
+            return "has fewer than 1 attempt"
+        if not (0 <= self.first_delay <= LONGEST_WAIT and 0 <= self.longest_delay <= LONGEST_WAIT):
+            return f"has a delay outside 0 to {LONGEST_WAIT:,.0f} s"
+        if not (1 <= self.factor < math.inf):
+            return "has a factor below 1"
+        if not 0 <= self.least_confidence <= 1:
+            return "has a least_confidence outside 0 to 1"
+        budgets = (self.attempts_budget, self.tokens_budget, self.seconds_budget)
+        if any(budget is not None and not 0 <= budget < math.inf for budget in budgets):
+            return "has a budget below 0"
+        return None
 
 
 @dataclass(frozen=True)
@@ -50,7 +75,7 @@ class Spent:
     tokens: int = 0
     seconds: float = 0.0
     waits: int = 0
-    repairs: tuple[str, ...] = field(default=())
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +107,7 @@ def budget_end(policy: StepPolicy, spent: Spent) -> Move | None:
     if policy.attempts_budget is not None and spent.attempts >= policy.attempts_budget:
         reason = f"the {policy.attempts_owner}'s budget of attempts is spent"
         # The step's own limit is no budget: both at once read as the step's plain failure.
-        if spent.attempts < policy.attempts:
+        if policy.attempts is None or spent.attempts < policy.attempts:
             return Move("budget", reason, end="exhausted")
     if policy.tokens_budget is not None and spent.tokens >= policy.tokens_budget:
         reason = f"the {policy.tokens_owner}'s budget of tokens is spent: {spent.tokens} used by this step"
@@ -93,11 +118,11 @@ def budget_end(policy: StepPolicy, spent: Spent) -> Move | None:
 
 
 def _final_error(final: str | None) -> Move | None:
-    return None if final is None else Move("error", final, end="failed")
+    return None if final is None else Move("error", readable(final), end="failed")
 
 
 def _attempts_end(policy: StepPolicy, spent: Spent) -> Move | None:
-    if spent.attempts < policy.attempts:
+    if policy.attempts is None or spent.attempts < policy.attempts:
         return None
     return Move("policy", f"{spent.attempts} of {policy.attempts} attempts failed", end="failed")
 
@@ -105,17 +130,18 @@ def _attempts_end(policy: StepPolicy, spent: Spent) -> Move | None:
 def _advised(policy: StepPolicy, spent: Spent, advice: RetryAdvice | None) -> Move | None:
     if advice is None or advice.confidence < policy.least_confidence:
         return None
+    because = readable(advice.because)
     if advice.verdict in ("stop", "escalate"):
         word = "stopped" if advice.verdict == "stop" else "needs a person"
-        return Move("advice", f"{word}: {advice.because}", end="stopped")
+        return Move("advice", f"{word}: {because}", end="stopped")
+    delay = min(advice.delay_seconds, policy.longest_delay)
     if advice.verdict == "repair":
         if advice.repair not in policy.repairs:
             return None
-        delay = min(advice.delay_seconds, policy.longest_delay)
-        return Move("advice", advice.because, repair=advice.repair, delay_seconds=delay)
+        return Move("advice", because, repair=advice.repair, delay_seconds=delay)
     if advice.verdict == "retry_after":
-        return Move("advice", advice.because, delay_seconds=min(advice.delay_seconds, policy.longest_delay))
-    return Move("advice", advice.because, delay_seconds=policy.delay(spent.waits))
+        return Move("advice", because, delay_seconds=delay)
+    return Move("advice", because, delay_seconds=policy.delay(spent.waits))
 
 
 def _static(policy: StepPolicy, spent: Spent) -> Move:
@@ -133,3 +159,11 @@ def _within_time(policy: StepPolicy, spent: Spent, move: Move) -> Move:
         return move
     reason = f"the {policy.seconds_owner}'s time budget ends before the next attempt"
     return Move("budget", reason, end="exhausted")
+
+
+def readable(reason: str) -> str:
+    """Make one bounded line of a reason that was written elsewhere; it is never empty."""
+    line = plain(reason[: 10 * LONGEST_REASON])
+    if len(line) > LONGEST_REASON:
+        return line[: LONGEST_REASON - 1].rstrip() + "…"
+    return line or "no reason was given"

@@ -16,11 +16,15 @@ from poimen.contracts.memory_calls import (
     RetryAdvice,
 )
 from poimen.contracts.vocabulary import AttemptOutcome, FailureSource, MemoryMode, StepEnd
-from poimen.render import WorkflowContext
-from poimen.step_rules import Move, Spent, StepPolicy
+from poimen.excerpts import both_ends
+from poimen.render import MOST_EARLIER, WorkflowContext
+from poimen.step_rules import LONGEST_WAIT, Move, Spent, StepPolicy, readable
 
 # A decision and a result carry at most this many attempts: the first one, and the latest. The journal has them all.
 MOST_RECORDS = 50
+# What a signature or a package's id may have on the wire; one that has more was not made by memory.
+_LONGEST_ID = 64
+_MOST_TOKENS = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,11 @@ class AttemptWork:
 
 @dataclass(frozen=True)
 class AttemptReport:
-    """What an attempt came to. ``final`` says why repeating cannot cure it."""
+    """What an attempt came to. ``final`` says why repeating cannot cure it.
+
+    Whatever is given, a report fits every message that is made of it: texts are cut to their two ends, times and counts
+    to what the contracts allow.
+    """
 
     outcome: AttemptOutcome
     source: FailureSource = "step"
@@ -70,6 +78,20 @@ class AttemptReport:
     reference: OutputReference | None = None
     report: StepReport | None = None
     service_wait_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        # A message that is refused where it is made would fail the workflow task again and again.
+        wait = self.service_wait_seconds
+        fitted = {
+            "error": both_ends(self.error),
+            "output": both_ends(self.output),
+            "final": None if self.final is None else readable(self.final),
+            "seconds": _bounded(self.seconds),
+            "tokens": min(max(0, self.tokens), _MOST_TOKENS),
+            "service_wait_seconds": None if wait is None else _bounded(wait),
+        }
+        for name, value in fitted.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
@@ -85,6 +107,7 @@ class Progress:
     activity: str
     silent: bool
     pending: int
+    refusal: str = ""
     end: StepEnd | None = None
     reason: str = ""
 
@@ -115,14 +138,19 @@ class StepState:
     @property
     def package_id(self) -> str | None:
         """The package delivered to the present attempt."""
-        return self.package.package_id if self.package else None
+        return _short_id(self.package.package_id) if self.package else None
+
+    @property
+    def signature(self) -> str | None:
+        """The signature of the latest failure, None when memory gave none."""
+        return _short_id(self.analysis.signature) if self.analysis else None
 
     def count(self, *, attempts: int = 0, tokens: int = 0, waits: int = 0, repairs: tuple[str, ...] = ()) -> None:
         """Add to what was spent."""
         self.spent = replace(
             self.spent,
             attempts=self.spent.attempts + attempts,
-            tokens=self.spent.tokens + tokens,
+            tokens=min(self.spent.tokens + tokens, _MOST_TOKENS),
             waits=self.spent.waits + waits,
             repairs=self.spent.repairs + repairs,
         )
@@ -133,7 +161,7 @@ class StepState:
 
     def seconds(self, now: datetime) -> float:
         """Return the seconds since the step began."""
-        return max(0.0, (now - self.started_at) / timedelta(seconds=1))
+        return _bounded((now - self.started_at) / timedelta(seconds=1))
 
     def left(self, now: datetime) -> BudgetLeft:
         """Return what the next attempts may spend: the tighter of the step's limits and its budgets."""
@@ -141,16 +169,15 @@ class StepState:
         bounds = [bound for bound in (policy.attempts, policy.attempts_budget) if bound is not None]
         tokens, seconds = policy.tokens_budget, policy.seconds_budget
         return BudgetLeft(
-            attempts=max(0, min(bounds) - self.spent.attempts),
+            attempts=max(0, min(bounds) - self.spent.attempts) if bounds else None,
             tokens=None if tokens is None else max(0, tokens - self.spent.tokens),
-            time_seconds=None if seconds is None else max(0.0, seconds - self.seconds(now)),
+            time_seconds=None if seconds is None else _bounded(seconds - self.seconds(now)),
         )
 
     def since_first_failure(self, now: datetime) -> float:
         """Return the seconds since the latest failure's signature was first met here."""
-        signature = self.analysis.signature if self.analysis else None
-        first = self.first_failed_at.get(signature)
-        return 0.0 if first is None else max(0.0, (now - first) / timedelta(seconds=1))
+        first = self.first_failed_at.get(self.signature)
+        return 0.0 if first is None else _bounded((now - first) / timedelta(seconds=1))
 
     def record(self, report: AttemptReport, advice: RetryAdvice | None, move: Move | None) -> None:
         """Note an attempt with what memory said and what follows."""
@@ -164,11 +191,11 @@ class StepState:
                 exit_code=report.exit_code,
                 seconds=report.seconds,
                 tokens=report.tokens,
-                signature=signed.signature if signed else None,
-                title=signed.title if signed else None,
+                signature=self.signature if signed else None,
+                title=readable(signed.title) if signed else None,
                 applied=self.applied,
-                advice=advice,
-                next_move=f"{move.decided_by}: {move.reason}"[:4_096] if move else "",
+                advice=advice.model_copy(update={"because": readable(advice.because)}) if advice else None,
+                next_move=f"{move.decided_by}: {move.reason}" if move else "",
                 package_id=self.package_id,
                 output_reference=report.reference.sha256 if report.reference else None,
             )
@@ -181,7 +208,7 @@ class StepState:
         return (self.attempts[0], *self.attempts[1 - MOST_RECORDS :])
 
     def earlier(self) -> tuple[EarlierAttempt, ...]:
-        """Return the attempts so far as L0 tells them."""
+        """Return the latest attempts as L0 tells them."""
         return tuple(
             EarlierAttempt(
                 attempt=record.attempt,
@@ -191,7 +218,7 @@ class StepState:
                 advice=record.advice.verdict if record.advice else None,
                 because=record.advice.because if record.advice else None,
             )
-            for record in self.records()
+            for record in self.attempts[-MOST_EARLIER:]
         )
 
     def workflow_context(self, now: datetime) -> WorkflowContext:
@@ -200,7 +227,7 @@ class StepState:
         return WorkflowContext(
             step=self.spec.step,
             attempt=self.number,
-            attempts=self.spent.attempts + (left.attempts or 0),
+            attempts=None if left.attempts is None else self.spent.attempts + left.attempts,
             phase=self.spec.phase,
             visit=self.spec.visit,
             definition_hash=self.spec.definition_hash,
@@ -208,3 +235,11 @@ class StepState:
             budget_left=left,
             run=self.spec.run,
         )
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(0.0, seconds), LONGEST_WAIT)
+
+
+def _short_id(text: str) -> str | None:
+    return text if len(text) <= _LONGEST_ID else None

@@ -38,6 +38,7 @@ class TemporalMemory:
                 raise asyncio.CancelledError from error
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type in FINAL_ERRORS:
+                workflow.logger.warning("memory refused %s: %s", activity, cause.type)
                 raise MemoryRefused(f"{cause.type}: {cause.message}") from None
             raise MemoryLost from None
 
