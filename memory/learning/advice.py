@@ -124,7 +124,7 @@ def _asked_because(admissible: Admissible) -> str:
 def _uncovered(evidence: Evidence, admissible: Admissible, tried: Tried, choices: list[Candidate]) -> Candidate | None:
     """Give the action that must still be tried before the failure may count as permanent, halfway there."""
     streak = evidence.streak
-    if admissible.weak or 2 * streak.length < streak.needed:
+    if admissible.weak or 2 * streak.length < streak.needed or known_cure(choices[0].tally):
         return None
     open_repairs = [c for c in choices if c.repair is not None and c.repair not in tried.repairs]
     lacking = lacking_repairs(evidence, admissible)

@@ -31,7 +31,7 @@ DELAYS: Final = tuple(float(2**power) for power in range(13))
 PLAIN_WAIT_SECONDS: Final = 8.0
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
-DOUBT: Final = 0.6  # for each further failure in a row, on what an action's earlier successes count
+DOUBT: Final = 0.5  # for each further failure in a row, on what an action's earlier successes count
 PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
 NEVER_HELPED: Final = 16
 SHORTEST_STREAK, LONGEST_STREAK, LONGEST_DOUBLED = 6, 30, 48
@@ -159,7 +159,7 @@ def _tally(weighted: Iterable[tuple[Trial, float]]) -> Tally:
         else:
             in_a_row += 1
             if in_a_row > 1:
-                successes *= DOUBT
+                successes *= 1 - (1 - DOUBT) * successes / (successes + failures + 1)
             failures += weight
     return Tally(worked, tried, successes, failures)
 

@@ -1,12 +1,15 @@
 """Decide when nothing is worth trying any more, what must be tried before, and when to look again."""
 
 from dataclasses import dataclass
+from math import ceil, log
 from typing import Final
 
-from memory.learning.evidence import Evidence
+from memory.learning.evidence import Evidence, Tally
 from memory.learning.pairing import Trial
 
 FAIR_FAILURES: Final = 3
+MOST_FAIR_FAILURES: Final = 8
+BY_CHANCE: Final = 0.001
 FIRST_FAILURES: Final = 2
 SETTLED_ENVIRONMENTS: Final = 4
 PROBE_EVERY: Final = 3
@@ -49,19 +52,32 @@ def lacking_repairs(evidence: Evidence, admissible: Admissible) -> list[str]:
     for trial in evidence.streak.trials:
         if trial.applied.repair in failed:
             failed[trial.applied.repair].append(trial)
-    return [repair for repair, trials in failed.items() if not _fair(evidence, trials)]
+    return [repair for repair, trials in failed.items() if not _fair(evidence, repair, trials)]
 
 
-def _fair(evidence: Evidence, trials: list[Trial]) -> bool:
+def _fair(evidence: Evidence, repair: str, trials: list[Trial]) -> bool:
     # A harmful repair spoils what follows it in the same occurrence, hence "as first repair".
     first = sum(trial.first_repair for trial in trials)
-    return len(trials) >= FAIR_FAILURES and first >= FIRST_FAILURES and _seen_here(evidence, trials)
+    enough = len(trials) >= _fair_failures(evidence.repairs.get(repair, Tally()), len(trials))
+    return enough and first >= FIRST_FAILURES and _seen_here(evidence, trials)
+
+
+def _fair_failures(tally: Tally, in_streak: int) -> int:
+    """Give how often an action must fail: the more, the less sure it was while it still worked."""
+    if not tally.worked:
+        return FAIR_FAILURES
+    rate = (tally.worked + 0.8) / (tally.tried - in_streak + 1)
+    if rate >= 1 - BY_CHANCE:
+        return FAIR_FAILURES
+    return min(max(ceil(log(BY_CHANCE) / log(1 - rate)), FAIR_FAILURES), MOST_FAIR_FAILURES)
 
 
 def lacks_wait(evidence: Evidence, admissible: Admissible) -> bool:
     """Say whether the longest wait has not failed often enough in the streak."""
     long = [t for t in evidence.streak.trials if t.elapsed_seconds >= admissible.cover_seconds * 0.99]
-    return len(long) < FAIR_FAILURES or not _seen_here(evidence, long)
+    waited = sum(trial.applied.repair is None for trial in long)
+    needed = _fair_failures(evidence.delay(admissible.cover_seconds), waited)
+    return len(long) < needed or not _seen_here(evidence, long)
 
 
 def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
