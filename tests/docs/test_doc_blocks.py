@@ -12,12 +12,15 @@ from poimen.contracts import definition, execution, memory_calls, run_io
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode, encode
 from poimen.contracts.problems import InvalidInput
+from poimen.memory_link import MOST_PENDING, SILENCE
+from poimen.temporal_memory import ATTEMPT_LIMIT, CALL_LIMIT, FINAL_ERRORS
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
 from tests.packaging.programs import inherited, run_program
 from worker.cli.arguments import COMMANDS
 from worker.definitions import load_definition
 from worker.options import read_options
 from worker.settings import Settings
+from workflows.deliver_records import LIFETIME
 
 ALL = [block for page in PAGES for block in blocks(page)]
 CONTRACTS = {name: value for module in (memory_calls, execution, run_io) for name, value in vars(module).items()}
@@ -157,3 +160,18 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     opening = "\n".join(lines[:20])
     assert lines[0] == "# Poimen Memory"
     assert re.search(r"^    make demo .*\n    make up ", opening, re.MULTILINE)
+
+
+def test_the_bounds_on_the_page_are_the_bounds_in_the_code() -> None:
+    rows = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs/down.md").read_text(), re.MULTILINE))
+    attempt, call = ATTEMPT_LIMIT.total_seconds(), CALL_LIMIT.total_seconds()
+    assert rows["one call to memory"].startswith(f"one attempt of at most {attempt:g} s; {call:g} s in all")
+    assert rows["after a lost call"].startswith(f"{SILENCE.total_seconds():g} s of silence")
+    assert rows["records that wait in one step"] == str(MOST_PENDING)
+    hours = LIFETIME.total_seconds() / 3600
+    assert rows["a record that could not be written"].startswith(f"delivered for {hours:g} h")
+
+
+def test_every_final_error_is_on_the_page() -> None:
+    text = (ROOT / "docs/activities.md").read_text()
+    assert [name for name in FINAL_ERRORS if f"`{name}`" not in text] == []

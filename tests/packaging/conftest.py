@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,16 +38,27 @@ class Installed:
 
 def uv(*arguments: str) -> None:
     """Run the project's own uv, or the machine's; first from what it has cached, then with the index."""
-    own = ROOT / ".uv/bin/uv"
-    program = str(own) if own.exists() else "uv"
+    own = ROOT / ".uv/bin"
+    program = str(own / "uv") if (own / "uv").exists() else "uv"
     environment = inherited(UV_PYTHON_DOWNLOADS="never", UV_NO_PROGRESS="1")
-    index = environment.get("PIP_INDEX_URL")
+    # As in the Makefile: uv does not read the settings of pip, and what it has cached is filed by index.
+    index = environment.get("PIP_INDEX_URL") or _index_of_pip(own / "python")
     if index and not environment.get("UV_DEFAULT_INDEX"):
         environment["UV_DEFAULT_INDEX"] = index
     try:
         run_program([program, *arguments, "--offline"], environment=environment)
     except AssertionError:
         run_program([program, *arguments], environment=environment)
+
+
+@cache
+def _index_of_pip(python: Path) -> str:
+    if not python.exists():
+        return ""
+    try:
+        return run_program([str(python), "-m", "pip", "config", "get", "global.index-url"]).strip()
+    except AssertionError:
+        return ""  # it is not set
 
 
 def make_venv(path: Path, *requirements: str) -> Path:
