@@ -72,7 +72,7 @@ _BROAD_KINDS = frozenset(
     {"error", "text", "diagnostic", "test_failed", "exception", "linker", "lint", "error_body", "log_line"}
 )
 _FAMILY_WORDS = 5
-_ARGUMENT = re.compile(r"'[^']{0,300}'|<[\w-]{1,20}>|\S*[\d/._]\S*")
+_ARGUMENT = re.compile(r"'[^']{0,300}'|<[\w-]{1,20}>|(?<!\S)(?=\S*[\d/._])\S+")
 _CODES = re.compile(
     r"\b(?:(?:exit|status|code|http|errno|error)[\w ]{0,12} -?\d+|[A-Z]{1,6}\d{3,6}|E[A-Z]{3,20}"
     r"|[A-Z]+(?:_[A-Z]+){1,6})\b"

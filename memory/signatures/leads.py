@@ -11,6 +11,7 @@ _LEVEL_WORD = (
 _LEAD = re.compile(
     r"(?i)(?:"
     rf"\[?(?:{_LEVEL_WORD})\]?(?:\s?[:!.>-]\s{{0,3}}|\s{{1,3}}(?=(?-i:[\[{{A-Z'\"`/])))"
+    r"|(?-i:\[?(?:ERROR|FATAL|CRITICAL|SEVERE)\]?\s{1,5}(?=[^\s\d]))"
     r"|failed: |\[[\w./ -]{1,40}\]:?\s{1,2}(?=\S)|\{ |err (?=\{|\w*Error)|e: |E\s{2,}|!\s|\u2a2f\s|\u274c\s|root: "
     r"|(?:sys|<\w{1,20}>):\d+: |\(node:\d+\) |\(in promise\) |psql:\S{1,200}:\d+: |<[\w-]{1,40}>"
     r"|[\w.-]{1,40}: (?=(?:fatal |internal )?error\b)"

@@ -128,18 +128,15 @@ def find_typed(lines: Sequence[Line], _text: str) -> Finding | None:
     return None
 
 
+_USAGE = re.compile(r"(?i)\busage: ")
+# Rules of asterisks, a logger's name at the end, and what stands in brackets.
+_SAYS_NOTHING = re.compile(r"[*=-]{3,}|(?<!\S)\S+\s{0,8}:\s*$|\[[^\]]{0,200}\]")
+_SAYS = re.compile(r"(?<![^\W\d_])[^\W\d_]{2}[^*=]{0,120}[\s:'\"(_-][^\W\d_]|\w{8}")
+
+
 def _says_something(words: str) -> bool:
     """Whether more than a logger's name or a rule of asterisks follows the level."""
-    return (
-        re.search(
-            (r"[^\W\d_]{2}[^*=]{0,400}[\s:'\"(_-][^\W\d_]|\w{8}"),
-            re.sub(r"[*=-]{3,}|\S+\s*:\s*$|\[[^\]]{0,200}\]", "", words),
-        )
-        is not None
-    )
-
-
-_USAGE = re.compile(r"(?i)\busage: ")
+    return _SAYS.search(_SAYS_NOTHING.sub("", words)) is not None
 
 
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
