@@ -17,6 +17,7 @@ ATTEMPT_SECONDS: Final = 60.0
 KNOWN_SUCCESSES: Final = 1.5
 KNOWN_MEAN: Final = 0.6
 REPEATED: Final = 0.7
+SEEN_TO_HELP: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ def _repairs(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterat
         applied = tried.repairs.count(repair)
         if applied == 0:
             yield repair_candidate(repair, tally, score)
-        elif applied == 1 and known_cure(tally):
-            yield repair_candidate(repair, tally, score * REPEATED)
+        elif tally.successes >= SEEN_TO_HELP:
+            yield repair_candidate(repair, tally, score * REPEATED**applied)
 
 
 def repair_candidate(repair: str, tally: Tally, score: float = 0.0) -> Candidate:
@@ -65,7 +66,7 @@ def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator
     yield wait_candidate(own, elapsed + own, tally, own == admissible.next_delay_seconds)
     for total, known in zip(DELAYS, evidence.delays, strict=True):
         delay = total - elapsed
-        explored = total in EXPLORED_DELAYS or known.successes >= 0.5
+        explored = total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP
         if explored and own < delay <= admissible.longest_delay_seconds:
             yield wait_candidate(delay, total, known)
 
