@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fixtures_postgres import Database
-from tests.worker.running import POIMEN, Ended, run_program
+from tests.worker.running import POIMEN, Ended, clean_environment, run_program
+from worker.cli import entry
 from worker.stack.postgres import RunningPostgres
 from worker.stack.state import choose_ports
 
@@ -19,6 +21,21 @@ TINY = HEAD + "      - id: one\n        run: {command: [echo]}\n"
 def nowhere(tmp_path: Path) -> dict[str, str]:
     """Variables that lead to a Temporal that is not there."""
     return {"TEMPORAL_ADDRESS": f"127.0.0.1:{choose_ports(['none'])['none']}"}
+
+
+@pytest.fixture
+def run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """Run a command in this process: the same code as the program's, without starting an interpreter."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, **variables: str) -> Ended:
+        monkeypatch.setattr("os.environ", clean_environment(variables))
+        code = entry.run(arguments)
+        return Ended(code, *capfd.readouterr())
+
+    return run
 
 
 async def poimen(*arguments: str, cwd: Path, variables: dict[str, str] | None = None) -> Ended:
@@ -55,12 +72,12 @@ def test_reading_a_command_line_imports_nothing_slow() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-async def test_the_schema_is_one_json_schema(tmp_path: Path) -> None:
-    for option in ((), ("--json",)):
-        ended = await poimen("schema", *option, cwd=tmp_path)
-        assert ended.code == 0
-        assert ended.json["$schema"].startswith("https://json-schema.org/")
-        assert {"name", "scope", "phases"} <= set(ended.json["required"])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_schema_is_one_json_schema(run_here: Callable[..., Ended], options: tuple[str, ...]) -> None:
+    ended = run_here("schema", *options)
+    assert ended.code == 0
+    assert ended.json["$schema"].startswith("https://json-schema.org/")
+    assert {"name", "scope", "phases"} <= set(ended.json["required"])
 
 
 @pytest.mark.parametrize(
@@ -80,41 +97,40 @@ async def test_the_schema_is_one_json_schema(tmp_path: Path) -> None:
         ("", "bad.yaml is empty; a definition is one object with"),
     ],
 )
-async def test_a_bad_definition_is_refused_in_a_sentence_and_nothing_is_started(
-    tmp_path: Path, nowhere: dict[str, str], text: str, sentence: str
+def test_a_bad_definition_is_refused_in_a_sentence_and_nothing_is_started(
+    run_here: Callable[..., Ended], nowhere: dict[str, str], text: str, sentence: str
 ) -> None:
-    (tmp_path / "bad.yaml").write_text(text)
-    ended = await poimen("run", "bad.yaml", cwd=tmp_path, variables=nowhere)
+    Path("bad.yaml").write_text(text)
+    ended = run_here("run", "bad.yaml", **nowhere)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err
     assert len(ended.err.splitlines()) == 1
 
 
-async def test_a_definition_that_is_not_there_is_named(tmp_path: Path, nowhere: dict[str, str]) -> None:
-    ended = await poimen("run", "missing.yaml", cwd=tmp_path, variables=nowhere)
+async def test_a_definition_that_is_not_there_is_named(tmp_path: Path) -> None:
+    ended = await poimen("run", "missing.yaml", cwd=tmp_path)
     assert (ended.code, ended.err) == (2, "missing.yaml is not there.\n")
 
 
-async def test_a_misspelt_variable_ends_a_command_with_2(tmp_path: Path) -> None:
-    ended = await poimen("migrate", cwd=tmp_path, variables={"POIMEN_TENANT": "x"})
+def test_a_misspelt_variable_ends_a_command_with_2(run_here: Callable[..., Ended]) -> None:
+    ended = run_here("migrate", POIMEN_TENANT="x")
     assert ended.code == 2
     assert ended.err == 'POIMEN_TENANT is not a setting; did you mean "POIMEN_TENANTS"?\n'
 
 
-async def test_without_temporal_a_command_ends_with_3_and_says_how_to_start_one(
-    tmp_path: Path, nowhere: dict[str, str]
+def test_without_temporal_a_command_ends_with_3_and_says_how_to_start_one(
+    run_here: Callable[..., Ended], nowhere: dict[str, str]
 ) -> None:
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    ended = await poimen("run", "tiny.yaml", cwd=tmp_path, variables=nowhere)
+    Path("tiny.yaml").write_text(TINY)
+    ended = run_here("run", "tiny.yaml", **nowhere)
     assert ended.code == 3
     assert ended.err.startswith(f"Temporal does not answer at {nowhere['TEMPORAL_ADDRESS']}; is it running?")
     assert len(ended.err.splitlines()) == 1
 
 
-async def test_the_doctor_names_what_is_down_and_ends_with_3(tmp_path: Path, nowhere: dict[str, str]) -> None:
+def test_the_doctor_names_what_is_down_and_ends_with_3(run_here: Callable[..., Ended], nowhere: dict[str, str]) -> None:
     dsn = f"postgresql://app@{nowhere['TEMPORAL_ADDRESS']}/poimen"
-    variables = {**nowhere, "POIMEN_POSTGRES_DSN": dsn, "POIMEN_MASKING_KEY": "k"}
-    ended = await poimen("doctor", "--json", cwd=tmp_path, variables=variables)
+    ended = run_here("doctor", "--json", **nowhere, POIMEN_POSTGRES_DSN=dsn, POIMEN_MASKING_KEY="k")
     assert ended.code == 3
     states = {finding["part"]: finding["state"] for finding in ended.json}
     assert (states["temporal"], states["postgres"], states["tier vault"]) == ("down", "down", "ok")
@@ -140,8 +156,8 @@ async def test_migrating_brings_a_database_to_the_schema_once(tmp_path: Path, po
     await postgres_server.run_sql(f'DROP DATABASE "{name}" WITH (FORCE);')
 
 
-async def test_migrating_needs_the_owner(tmp_path: Path) -> None:
-    ended = await poimen("migrate", cwd=tmp_path)
+def test_migrating_needs_the_owner(run_here: Callable[..., Ended]) -> None:
+    ended = run_here("migrate")
     assert ended.code == 2
     assert ended.err.startswith("POIMEN_POSTGRES_OWNER_DSN is not set;")
 
