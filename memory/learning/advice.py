@@ -150,7 +150,7 @@ def _probe(choices: list[Candidate], evidence: Evidence, admissible: Admissible,
 
 
 def _may_still_cover(admissible: Admissible, tried: Tried) -> bool:
-    return tried.since_first_failure_seconds < admissible.cover_seconds * 0.99
+    return tried.retries == 0 or tried.since_first_failure_seconds < admissible.cover_seconds * 0.99
 
 
 def _cover_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate:

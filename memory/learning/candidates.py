@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import Final, Literal
 
 from memory.learning.evidence import DELAYS, PLAIN_WAIT_SECONDS, Evidence, Tally
@@ -65,7 +66,7 @@ def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator
     tally = evidence.plain if own <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + own)
     yield wait_candidate(own, elapsed + own, tally, own == admissible.next_delay_seconds)
     for total, known in zip(DELAYS, evidence.delays, strict=True):
-        delay = total - elapsed
+        delay = ceil(10 * (total - elapsed)) / 10
         explored = total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP
         if explored and own < delay <= admissible.longest_delay_seconds:
             yield wait_candidate(delay, total, known)

@@ -29,6 +29,7 @@ DELAYS: Final = tuple(float(2**power) for power in range(13))
 """Delays that are counted, in seconds since the signature first failed: 1 s to a little over an hour."""
 
 PLAIN_WAIT_SECONDS: Final = 8.0
+LATE_SECONDS: Final = 0.5  # timers fire late: a success this much later still credits the delay
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
 DOUBT: Final = 0.5  # for each further failure in a row, on what an action's earlier successes count
@@ -177,7 +178,11 @@ def _delay_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> tuple[T
     waits = [(t, w) for t, w in zip(trials, weights, strict=True) if t.applied.repair is None]
     tallies: list[Tally] = []
     for delay in DELAYS:
-        told = [(t, w) for t, w in waits if (t.elapsed_seconds <= delay if t.worked else t.elapsed_seconds >= delay)]
+        told = [
+            (t, w)
+            for t, w in waits
+            if (t.elapsed_seconds <= delay + LATE_SECONDS if t.worked else t.elapsed_seconds >= delay)
+        ]
         tallies.append(_tally(told))
     return tuple(tallies)
 

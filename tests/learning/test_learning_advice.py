@@ -26,6 +26,41 @@ def test_a_learned_delay_counts_from_the_first_failure(story):
     assert story.advice("d").delay_seconds == 5.0
 
 
+def test_a_delay_that_worked_is_not_stretched_by_timers_that_fire_late(story):
+    for number in range(8):
+        story.run(f"r{number}", (None, "S"), (8.3, "ok"))
+    story.run("z", (None, "S"))
+    assert story.advice("z", delay=10.0).delay_seconds <= 10.0
+    assert story.evidence().delay(8).worked == 8
+
+
+def test_a_delay_after_an_odd_time_is_given_in_tenths(story):
+    for run in ("a", "b", "c"):
+        story.run(run, (None, "S"), (40.0, "ok"))
+    story.run("d", (None, "S"), (1.0371, "S"), (1.0, "S"))
+    assert story.advice("d").delay_seconds == 62.0
+
+
+def test_a_step_that_never_waits_and_has_no_repairs_is_looked_at_again(story):
+    for run in "ab":
+        story.run(run, (None, "S"), *[(None, "S")] * 8)
+    verdicts = []
+    for run in "cdefgh":
+        story.run(run, (None, "S"))
+        verdicts.append(story.advice(run, delay=0.0, longest=0.0).verdict)
+        if verdicts[-1] != "stop":
+            story.attempts.pop()
+            story.run(run, (None, "S"), (None, "S"))
+    assert verdicts == ["stop", "stop", "retry", "stop", "stop", "retry"]
+
+
+def test_a_cure_that_was_seen_to_help_is_repeated_before_what_never_did(story):
+    for run in "abcd":
+        story.run(run, (None, "S"), ("never", "S"), ("fix", "ok"))
+    story.run("e", (None, "S"), ("fix", "S"))
+    assert story.advice("e", "never", "fix").repair == "fix"
+
+
 def test_a_learned_delay_never_exceeds_the_longest_the_step_admits(story):
     for run in ("a", "b", "c"):
         story.run(run, (None, "S"), (40.0, "ok"))
