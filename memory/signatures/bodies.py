@@ -10,11 +10,12 @@ from memory.signatures.finding import Finding, Rank
 
 _FIELD = re.compile(
     r"""(?<![@\w-])["']?(?P<name>status_?code|statusCode|status|httpStatus|error_code|errorCode|errcode|code|type|__type|error_type"""
-    r"""|errorType|reason|error|message|Message|msg|error_description|detail|errorMessage|title|Code)["']?\s{0,4}[:=]\s{0,4}"""
+    r"""|errorType|reason|error|message|Message|msg|error_description|detail|errorMessage|title|content|Code)["']?\s{0,4}[:=]\s{0,4}"""
     r"""(?:"(?P<double>(?:[^"\\\n]|\\.){0,1500})"|'(?P<single>(?:[^'\\\n]|\\.|'(?=\w)){0,1500})'|(?P<bare>-?\d{1,9}\b))"""
 )
 _OPEN = re.compile(r"[{\[]\s{0,4}[\"'}{]")
 _KIND_OF = {
+    "content": "content",
     "status_code": "status", "statuscode": "status", "status": "status", "httpstatus": "status",
     "error_code": "code", "errorcode": "code", "errcode": "code", "code": "code", "__type": "type",
     "type": "type", "error_type": "type", "errortype": "type", "reason": "reason", "title": "message",
@@ -27,6 +28,7 @@ _STATUS_LINE = re.compile(r"(?:< )?HTTP/\d(?:\.\d)? (?P<status>[45]\d\d)\b ?(?P<
 _TAG = re.compile(r"<(?P<tag>Code|Message|faultcode|faultstring|title)>(?P<words>[^<]{1,500})</")
 _LOGFMT = re.compile(r"\b(?:err|error)=(?:\"(?P<quoted>(?:[^\"\\]|\\.){1,1500})\"|(?P<bare>\S{1,300}))")
 _LOGFMT_MESSAGE = re.compile(r"\bmsg=(?:\"(?P<quoted>(?:[^\"\\]|\\.){1,1500})\"|(?P<bare>\S{1,300}))")
+_IS_ERROR = re.compile(r"[\"']?is_?[eE]rror[\"']?\s{0,4}:\s{0,4}[tT]rue")
 _EMPTY_TYPES = frozenset({"error", "object", "about:blank", "string", "text", "tool_result"})
 _ORDER = ("status", "code", "type", "reason", "error", "message")
 
@@ -50,6 +52,9 @@ def fields(text: str) -> dict[str, str]:
 def told(body: str) -> str | None:
     """Return one line for a JSON-like body that carries an error, or None where it carries none."""
     found = fields(body)
+    content = found.pop("content", None)
+    if content is not None and _IS_ERROR.search(body):
+        return content
     if found.keys().isdisjoint({"message", "error", "code", "reason"}):
         return None
     if "message" in found:

@@ -17,6 +17,12 @@ _PLACED = re.compile(
     r"\s?(?:: | - |:(?=\s)|\s(?=error|[A-Za-z]|package))\s{0,3}(?P<text>[^\s\[].*)$"
 )
 _SEVERITY = re.compile(r"(?:fatal error|error|Error|ERROR|E)\b(?=[\s:\[])")
+# Without a severity, `name.word:12` may be a method and no file.
+_SOURCE = re.compile(
+    r"(?i)(?:\.(?:[ch](?:pp|xx|c|h)?|cc|mm?|go|rs|java|kts?|scala|groovy|gradle|py[xi]?|rb|erb|php|[cm]?[jt]sx?|vue|svelte|swift"
+    r"|cs|fs|vb|dart|zig|hs|ml|exs?|erl|clj|lua|pl|r|sh|bash|sql|proto|tf|ya?ml|json|toml|ini|cfg|xml|html?|css|scss|md|nix)"
+    r"|Dockerfile|Makefile|BUILD|WORKSPACE)$"
+)
 _IGNORED = re.compile(
     r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous"
     r"|recipe for)\b"
@@ -64,7 +70,7 @@ def find_placed(lines: Sequence[Line], _text: str) -> Finding | None:
         if _SEVERITY.match(words) or line.words.startswith("e: "):
             added = _symbol(lines, place) if "cannot find symbol" in words else ()
             return Finding(Rank.DIAGNOSTIC, place, words, "diagnostic", added)
-        if plain is None:
+        if plain is None and _SOURCE.search(found["path"]):
             added = _symbol(lines, place) if "cannot find symbol" in words else ()
             plain = Finding(Rank.TYPED, place, words, "diagnostic", added)
     return plain

@@ -16,6 +16,8 @@ _VALUE_BEFORE = re.compile(
 )
 _ROUTE_BEFORE = re.compile(r"(?i:\burl: |\burl |\bpath: |\broute )$|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS):? $")
 _FILE_WITH_PLACE = re.compile(r"^(?P<name>.*?)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))$")
+# A name that no kind of volatile part looks like: a digit after an underscore may be an id by prefix.
+_PLAIN_NAME = re.compile(r"[A-Za-z_$](?:[A-Za-z_$]*|[A-Za-z$\d]*)")
 _LABEL = re.compile(
     r"(?:@[\w.-]{0,60})?//[\w./:@+-]{1,200}"
 )  # a target of a build graph, which no folder makes volatile
@@ -92,6 +94,6 @@ class ErrorMasker:
         if rooted and not re.search(r" [-/&|>]", inner):
             self.masked["path"] += 1
             return path_name(inner)
-        if re.fullmatch(r"[A-Za-z_$][\w$.]*", inner) and not looks_random(inner) and "." not in inner:
+        if _PLAIN_NAME.fullmatch(inner) and not looks_random(inner):
             return inner
         return self.mask(inner)

@@ -34,7 +34,7 @@ _PASSES = (
         re.compile(
             r"(?<=['\"]),? (?:from|imported from|required by|in)"
             r" (?:['\"][^'\"]{0,300}[\\/][^'\"]{0,300}['\"]|[^\s'\"]{0,300}[\\/][^\s'\"]{0,300}?)\.?$"
-            r"| from [./]\S{1,300}\.[cm]?[jt]sx?(?= )"
+            r"| from ['\"]?[^\s'\"]{1,300}\.[cm]?[jt]sx?['\"]?(?=[ .])"
         ),
     ),
     Pass(
@@ -51,14 +51,16 @@ _PASSES = (
             r" ?\((?:from versions: |@INC |choose from |available: |valid |expected one of|options: |allowed )"
             r".{0,1500}?\)(?=\W|$)"
             r"|,? (?:expected one of|valid (?:options|values|choices)(?: are)?:?|must be one of:?"
-            r"|supported values are:?|Valid options are|available (?:options|choices|values)(?: are)?:?|available \w{1,30}:) .{0,1500}$"
+            r"|supported values are:?|Valid options are|available (?:options|choices|values)(?: are)?:?"
+            r"|available \w{1,30}:) .{0,1500}$"
         ),
     ),
     Pass(
         (),
         re.compile(
             r"(?:-> \[Help|[Dd]id you (?:mean|forget)|[Mm]aybe you meant|Perhaps you|Forgot to import"
-            r"|[Ff]or more (?:information|details)|See (?:https?://|the |'|also )|Visit |Learn more|Read more|More info"
+            r"|[Ff]or more (?:information|details)|See (?:https?://|the |'|also )|Visit |Learn more"
+            r"|Read more|More info"
             r"|Please (?:see|visit|check|refer|contact|try)|Consider |You can (?:also )?find|If you ).{0,1500}$"
         ),
     ),
@@ -71,14 +73,16 @@ _PASSES = (
             r"| ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?"
             r"| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|,? line \d+\b(?:,? column \d+)?"
             r"| at \S{1,300} line \d+\b| at character \d+| in \S{0,300}[\\/][^\s:]{1,200}:\d+$"
-            r"|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?| in JSON at position \d+"
+            r"|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?"
+            r"| in JSON at position \d+"
         ),
     ),
     Pass(
         (),
         re.compile(
             r"(?i)\b(workflow|run|job|task|session|request|transaction|order|instance|worker|thread|build|attempt"
-            r"|connection|container|node|shard|partition|runner|agent)(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
+            r"|connection|container|node|shard|partition|runner"
+            r"|agent)(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
         ),
         r"\1\2<id>",
     ),

@@ -12,7 +12,7 @@ _CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
 NOUN_BEFORE = re.compile(
     r"(?i)\b(?:module|package|import|column|table|relation|constraint|name|attribute|fixture|property|field|key|symbol"
     r"|function|method|type|class|variable|parameter|option|command|target|task|image|provider|resource|label|header|crate"
-    r"|namespace|extension|schema|database|index|index:|trait|macro|named?|member|identifier)s?[:= ]{1,2}$"
+    r"|namespace|extension|schema|database|model|index|index:|trait|macro|named?|member|identifier)s?[:= ]{1,2}$"
 )
 _MODULE_HOSTS = (
     "github.com/",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from memory.signatures.bodies import find_body, find_markup, find_record, find_status
+from memory.signatures.check_titles import title_of
 from memory.signatures.clean import Line, clean
 from memory.signatures.diagnostics import find_eslint, find_linker, find_placed, find_rustc
 from memory.signatures.finding import Finding, Rank
@@ -33,7 +34,7 @@ Find = Callable[[Sequence[Line], str], Finding | None]
 _SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
     (Rank.RUNNER, ("E  ", "FAILED ", "ERROR "), find_pytest),
     (Rank.RUNNER, ("\u25cf ", "FAIL "), find_jest),
-    (Rank.RUNNER, ("ms exceeded",), find_browser_wait),
+    (Rank.RUNNER, ("ms exceeded", "Timed out "), find_browser_wait),
     (Rank.RUNNER, ("Failure/Error: ",), find_rspec),
     (Rank.TRACEBACK, ('File "',), find_python),
     (Rank.TRACEBACK, (" at ", "\tat "), find_stack),
@@ -42,7 +43,7 @@ _SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
     (Rank.CRASH, ("terminate called",), find_thrown),
     (Rank.CRASH, ("panic: ", "fatal error: "), find_go),
     (Rank.CRASH, ("panicked at",), find_rust),
-    (Rank.DIAGNOSTIC, (": ", " - ", "):"), find_placed),
+    (Rank.DIAGNOSTIC, (": ", " - ", "):", "] "), find_placed),
     (Rank.DIAGNOSTIC, ((
         "undefined "
     ), (
@@ -114,7 +115,9 @@ def _found(lines: Sequence[Line]) -> Finding:
             finding = Finding(Rank.WRAPPER, finding.place, finding.words, finding.shape, finding.added)
         if best is None or finding.rank > best.rank:
             best = finding
-    return best or Finding(Rank.LAST, 0, "", "empty")
+    if best is None:
+        return Finding(Rank.LAST, 0, "", "empty")
+    return best if best.added else replace(best, added=title_of(lines, best.place, best.words))
 
 
 def _template(words: str) -> tuple[str, ErrorMasker]:

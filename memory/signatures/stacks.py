@@ -10,8 +10,9 @@ from memory.signatures.finding import Finding, Rank
 
 _AT = re.compile(r"at (?:async |new )?\S.{0,400}$")
 _HEAD = re.compile(
-    r"(?:.{0,120}?[\s{(\[])??(?P<type>(?:[A-Za-z_$][\w$]{0,80}\.){0,12}[A-Za-z_$][\w$]{0,80}"
-    r"(?:Error|Exception|Throwable|Failure|Fault|error)\b[\w$]{0,40})(?P<code> \[[\w-]{1,60}\])?(?::"
+    r"(?:.{0,120}?[\s{(\[])??(?P<type>(?:[A-Za-z_$][\w$]{0,80}\.){0,12}(?:Error|error"
+    r"|[A-Za-z_$][\w$]{0,80}(?:Error|Exception|Throwable|Failure|Fault|error))\b[\w$]{0,40})"
+    r"(?P<code> \[[\w-]{1,60}\])?(?::"
     r"|$)(?P<message>.*)$"
 )
 _JVM_THREAD = re.compile(r'(?:Uncaught )?Exception in thread "[^"]{0,200}" ')
@@ -30,7 +31,7 @@ def _head_before(lines: Sequence[Line], frame: int) -> int | None:
         if _HEAD.match(lines[place].words):
             return place
     above = lines[frame - 1].words
-    return frame - 1 if ":" in above and not above[0].isdigit() and not above.startswith("at ") else None
+    return frame - 1 if ":" in above[:-1] and not above[0].isdigit() and not above.startswith("at ") else None
 
 
 def _root_cause(lines: Sequence[Line], head: int) -> tuple[int, str] | None:
@@ -69,8 +70,10 @@ def find_stack(lines: Sequence[Line], _text: str) -> Finding | None:
         return None
     place, words = _root_cause(lines, head) or (head, lines[head].words)
     words = _named(words)
-    bare = ":" not in words or words.endswith(":")
-    return Finding(Rank.TRACEBACK, place, words, "exception", _top_function(lines, place) if bare else ())
+    # A message that only announces what the lines below say must not win over a shape that reads those.
+    rank = Rank.TOOL if words.endswith(":") and " " in words else Rank.TRACEBACK
+    bare = " " not in words and words.find(":") in {-1, len(words) - 1}
+    return Finding(rank, place, words, "exception", _top_function(lines, place) if bare else ())
 
 
 _RUBY = re.compile(r"(?:\S{1,300}?:\d+:in [`'][^'\n]{0,200}': )(?P<message>.*?)\s\((?P<type>[A-Z][\w:]{1,100})\)$")

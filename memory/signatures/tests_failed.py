@@ -17,6 +17,7 @@ _JEST_BARE = re.compile(r"(?:expect\(|thrown: |AssertionError|assert)")
 _GO_FAIL = re.compile(r"--- FAIL: (?P<name>\S+)")
 _GO_TEXT = re.compile(r"[\w./-]{1,200}_test\.go:\d+: (?P<words>.+)$")
 _CALL_LOG = re.compile(r"-?\s*(?P<words>waiting for .+?)(?: to be .*)?$")
+_TIMED_OUT = re.compile(r"Timeout(?:Error)?:? .{0,40}\d+ ?ms exceeded|Timed out \d+ ?ms waiting for")
 _PARAMETERS = re.compile(r"\[.{1,200}\]$")
 
 
@@ -131,9 +132,9 @@ def find_go_test(lines: Sequence[Line], _text: str) -> Finding | None:
 def find_browser_wait(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find a timed-out browser action: the call and what it waited for."""
     for place, line in enumerate(lines):
-        if not re.search(r"Timeout(?:Error)?:? .{0,40}\d+ ?ms exceeded", line.words):
+        if not _TIMED_OUT.search(line.words):
             continue
-        call = re.search(r"(?:[\w.]+: )?Timeout .*$", line.words)
+        call = re.search(r"(?:[\w.]+: )?Time(?:out|d out) .*$", line.words)
         wait = next((m for m in (_CALL_LOG.match(x.words) for x in lines[place + 1 : place + 12]) if m), None)
         added = (("waiting", wait["words"]),) if wait else ()
         return Finding(Rank.RUNNER, place, call[0] if call else line.words, "browser_timeout", added)

@@ -30,11 +30,14 @@ _WRAPS = re.compile(
     r"|terminated|failure)|\bjob failed(?=: exit)"
     r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors"
     r"|did not run successfully|\d problems? \("
-    r"|failed: \(exit \d+\)|there are test failures|subprocess\.calledprocesserror|\blint(?:ing)? failed"
+    r"|failed to execute goal \S+ \([^)]*\) on project \S+:?$|failed: \(exit \d+\)|there are test failures"
+    r"|subprocess\.calledprocesserror|\blint(?:ing)? failed"
 )
 # "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
 _BANNER = re.compile(
-    r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$|finished: failure$)"
+    r"[^a-z]{0,40}\b(?:FAILED|FAILURE|ERRORS?)\b[^a-z]{0,40}$|(?i:failed to compile\.?$|finished: failure$"
+    r"|there (?:was|were) \d+ (?:failure|error)s?:?$"
+    r"|failures?:$|\d+ failing$)"
 )
 _HINT = re.compile(
     r"(?i)(?:hint|note|help|tip|see|try|run|for (?:more|further|help)|did you|detail|context|query"
@@ -87,7 +90,8 @@ _WRAPPER_MARKS = (
     "remote",
 )
 _TYPED = re.compile(
-    r"(?:<?[\w./-]{1,200}>?:\d+: )?(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception|Violation|Failure|Fault"
+    r"(?:<?[\w./-]{1,200}>?:\d+: )?(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception"
+    r"|Violation|Failure|Fault"
     r"|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
 )
