@@ -13,6 +13,7 @@ import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from executors.settings import ExecutorSettings
 from memory.errors import SchemaMismatch, StoreUnavailable
 from memory.masking import Masker
 from memory.postgres import Pool, check_database
@@ -78,7 +79,7 @@ async def run_worker(settings: Settings) -> int:
     """
     memory = settings.memory() if settings.role != "executor" else None
     executor = settings.executor() if settings.role != "memory" else None
-    logs.configure(settings.values["log"], settings.values["log_level"], _mask(memory))
+    logs.configure(settings.values["log"], settings.values["log_level"], _mask(memory, executor))
     _log.info("The worker starts.", **settings.shown())
     stop = Stop()
     with stop.on_signals():
@@ -195,10 +196,13 @@ async def _kept(name: str, task: Task, stop: Stop) -> None:
                 await asyncio.wait_for(stop.wait(), _BEFORE_RESTART_SECONDS)
 
 
-def _mask(memory: MemorySettings | None) -> logs.Mask | None:
-    if memory is None:
-        return None
-    masker = Masker(memory.masking_key, memory.secrets)
+def _mask(memory: MemorySettings | None, executor: ExecutorSettings | None) -> logs.Mask:
+    known = [*memory.secrets] if memory else []
+    if executor:
+        keys = [endpoint.api_key for endpoint in executor.models.values() if endpoint.api_key]
+        known += [*keys, *executor.variables.values()]
+    # Without a key of its own an executor's marks differ from start to start, and hide as much.
+    masker = Masker(memory.masking_key if memory else os.urandom(16), known)
     return lambda text: masker.mask(text).text
 
 

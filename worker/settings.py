@@ -56,7 +56,8 @@ class Settings:
 
     @property
     def identity(self) -> str:
-        return self.values["identity"] or f"poimen-{self.role}@{socket.gethostname()}:{os.getpid()}"
+        name = f"poimen-{self.role}" if "role" in self.given else "poimen"
+        return self.values["identity"] or f"{name}@{socket.gethostname()}:{os.getpid()}"
 
     @property
     def default_tenant(self) -> str:
@@ -122,7 +123,8 @@ class Settings:
     def _secrets(self) -> tuple[str, ...]:
         values = self.values
         own = [_password(values[name]) for name in ("postgres_dsn", "postgres_owner_dsn") if values[name]]
-        keys = [endpoint.api_key for endpoint in self._models().values()]
+        # A memory worker may share its file with executors, and not have the variables that only they need.
+        keys = [self._known(table.get("api_key")) for table in self.models.values()]
         known = (*own, values["masking_key"], *keys, *values["secrets"])
         return tuple(dict.fromkeys(secret for secret in known if secret))
 
@@ -154,14 +156,18 @@ class Settings:
         except (TypeError, ValueError):
             raise SettingsError(f"{label}: max_tokens and timeout must be numbers.") from None
 
-    def _resolved(self, value: Any, label: str) -> str | None:
-        """Return the text, or the variable that ``env:NAME`` names."""
+    def _known(self, value: Any) -> str | None:
+        """Return the text, or the variable that ``env:NAME`` names if it is set."""
         if value is None or not str(value).startswith("env:"):
             return None if value is None else str(value)
-        name = str(value).removeprefix("env:")
-        if not self.variables.get(name):
-            raise SettingsError(f"{label}: the variable {safe_name(name) or 'it names'} is not set.")
-        return self.variables[name]
+        return self.variables.get(str(value).removeprefix("env:")) or None
+
+    def _resolved(self, value: Any, label: str) -> str | None:
+        known = self._known(value)
+        if known is None and value is not None:
+            name = safe_name(str(value).removeprefix("env:")) or "it names"
+            raise SettingsError(f"{label}: the variable {name} is not set.")
+        return known
 
 
 def _host_id(state: Path) -> str:

@@ -3,6 +3,9 @@
 import dataclasses
 from typing import Final
 
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.service import RPCError
@@ -22,3 +25,11 @@ async def connect(settings: Settings) -> Client:
         return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER)
     except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
         raise TemporalDown(config["target_host"]) from None
+
+
+async def count_pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> int:
+    """Return how many workers polled a task queue in the last minutes."""
+    request = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+    )
+    return len((await client.workflow_service.describe_task_queue(request)).pollers)

@@ -1,14 +1,18 @@
 """The commands that start runs and tell of them, against a worker of a real stack."""
 
+import asyncio
+import contextlib
+import signal
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecutionStatus
 
-from tests.worker.running import Place
+from tests.worker.running import POIMEN, Place, clean_environment
 
 ADDRESS_IN_USE = "OSError: [Errno 98] Address already in use"
 
@@ -64,18 +68,51 @@ async def test_a_run_that_fails_ends_with_1_and_its_reason(served: Place) -> Non
     assert "the workspace is outside the executor's allowed roots" in ended.out
 
 
-async def test_a_run_may_be_started_without_waiting_and_its_id_is_then_taken(
-    served: Place, temporal_client: Client
-) -> None:
+async def test_a_run_that_is_cancelled_ends_its_command_with_1(served: Place, temporal_client: Client) -> None:
     waiting = definition(served.folder, "sleep 600")
     started = await served.poimen("run", waiting, "--no-wait", "--json", "--id", "taken")
     assert (started.code, started.json["workflow_id"]) == (0, "taken")
     again = await served.poimen("run", waiting, "--id", "taken")
     assert (again.code, again.err) == (1, "taken is running already; give another --id, or wait for it.\n")
-    handle = temporal_client.get_workflow_handle("taken")
-    await handle.cancel()
-    with pytest.raises(WorkflowFailureError):
-        await handle.result()
+    async with waited_for(served, waiting, "cancelled") as command:
+        await temporal_client.get_workflow_handle("cancelled").cancel()
+        _, said = await command.communicate()
+    assert (command.returncode, said) == (1, b"cancelled was cancelled.\n")
+    await temporal_client.get_workflow_handle("taken").terminate()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+async def test_a_command_that_is_interrupted_leaves_its_run_alone_and_says_so(
+    served: Place, temporal_client: Client, number: signal.Signals, code: int
+) -> None:
+    name = f"left-{code}"
+    async with waited_for(served, definition(served.folder, "sleep 600"), name) as command:
+        command.send_signal(number)
+        _, said = await command.communicate()
+    assert command.returncode == code
+    assert said.decode() == f"The run goes on. To end it: temporal workflow cancel --workflow-id {name}\n"
+    handle = temporal_client.get_workflow_handle(name)
+    assert (await handle.describe()).status == WorkflowExecutionStatus.RUNNING
+    await handle.terminate()
+
+
+@contextlib.asynccontextmanager
+async def waited_for(served: Place, file: str, name: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Start `poimen run` and hand it over once its run has begun and it waits."""
+    command = await asyncio.create_subprocess_exec(
+        str(POIMEN),
+        "run",
+        file,
+        "--id",
+        name,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=clean_environment(served.variables),
+        cwd=served.folder,
+    )
+    assert command.stdout is not None
+    assert (await command.stdout.readline()).startswith(name.encode())
+    yield command
 
 
 async def test_why_tells_what_memory_said_by_workflow_id_and_by_run_id(served: Place, told: dict[str, Any]) -> None:

@@ -188,7 +188,9 @@ async def served(
     await postgres_server.run_sql(f"CREATE DATABASE {name} OWNER poimen_owner TEMPLATE {migrated_template};")
     queue = f"served-{uuid.uuid4().hex[:8]}"
     database, folder = Database(name, postgres_server), tmp_path_factory.mktemp("served")
-    place = place_of(queue, database, folder, temporal_server.address, POIMEN_UI_URL="http://ui.example")
+    # A test may leave a command that is only now hearing of its end: nothing here is worth a long grace.
+    more = {"POIMEN_UI_URL": "http://ui.example", "POIMEN_GRACE_SECONDS": "0.5"}
+    place = place_of(queue, database, folder, temporal_server.address, **more)
     async with worker_process(place) as worker:
         await until_polled(temporal_client, queue, worker)
         await until_polled(temporal_client, f"{queue}-executors", worker)

@@ -136,6 +136,11 @@ def test_models_are_read_with_their_key_from_a_variable(tmp_path: Path) -> None:
     assert "tk-1" in settings.memory().secrets
 
 
+def test_memory_needs_no_key_of_a_model(tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text('[small]\nbase_url = "u"\nmodel = "m"\napi_key = "env:ELSEWHERE"\n')
+    Settings.load({**MEMORY, "POIMEN_MODELS_FILE": str(tmp_path / "models.toml")}).memory()
+
+
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [

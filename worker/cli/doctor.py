@@ -5,9 +5,6 @@ import dataclasses
 from dataclasses import dataclass
 
 from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
 from temporalio.service import RPCError
 
 from memory.errors import SchemaMismatch, StoreUnavailable
@@ -21,7 +18,7 @@ from worker.found_stack import load_settings
 from worker.options import SettingsError
 from worker.search_attributes import create_command, missing_search_attributes
 from worker.settings import Settings
-from worker.temporal_client import connect
+from worker.temporal_client import connect, count_pollers
 from workflows.executor_calls import claim_queue
 
 
@@ -50,8 +47,9 @@ async def _temporal(settings: Settings) -> list[Finding]:
     try:
         client = await connect(settings)
         missing = await missing_search_attributes(client)
-        memory = await _pollers(client, settings.task_queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
-        executors = await _pollers(client, claim_queue(settings.task_queue), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+        memory = await count_pollers(client, settings.task_queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
+        claims = claim_queue(settings.task_queue)
+        executors = await count_pollers(client, claims, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
     except TemporalDown as error:
         return [Finding("down", "temporal", str(error))]
     except RPCError as error:
@@ -61,15 +59,8 @@ async def _temporal(settings: Settings) -> list[Finding]:
         Finding("ok", "temporal", f"{client.service_client.config.target_host}, namespace {client.namespace}"),
         Finding("down" if missing else "ok", "search attributes", attributes),
         _polled("memory worker", settings.task_queue, memory, "poimen worker --role memory"),
-        _polled("executor", claim_queue(settings.task_queue), executors, "poimen worker --role executor"),
+        _polled("executor", claims, executors, "poimen worker --role executor"),
     ]
-
-
-async def _pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> int:
-    request = DescribeTaskQueueRequest(
-        namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
-    )
-    return len((await client.workflow_service.describe_task_queue(request)).pollers)
 
 
 def _polled(part: str, queue: str, pollers: int, command: str) -> Finding:

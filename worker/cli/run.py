@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from temporalio import exceptions
+from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
@@ -22,7 +23,7 @@ from worker.definitions import load_definition
 from worker.exits import FAILED, OK, USAGE, ExitError
 from worker.found_stack import load_settings
 from worker.settings import Settings
-from worker.temporal_client import connect
+from worker.temporal_client import connect, count_pollers
 from workflows.step_ports import scope_attributes
 
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
@@ -52,7 +53,12 @@ async def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json({"workflow_id": handle.id, "run_id": handle.first_execution_run_id, "link": link})
         return OK
-    result = await _result(handle)
+    try:
+        await _warn_without_worker(client, settings)
+        result = await _result(handle)
+    except asyncio.CancelledError:
+        print(f"The run goes on. To end it: temporal workflow cancel --workflow-id {handle.id}", file=sys.stderr)
+        raise
     _show(result, handle.id, link, as_json=arguments.json)
     return OK if result.end == "succeeded" else FAILED
 
@@ -83,6 +89,12 @@ async def _start(
         raise ExitError(f"{workflow_id} is running already; give another --id, or wait for it.") from None
 
 
+async def _warn_without_worker(client: Client, settings: Settings) -> None:
+    queue = settings.task_queue
+    if not await count_pollers(client, queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW):
+        print(f"Nobody polls queue {queue}; the run waits for a worker: poimen worker", file=sys.stderr)
+
+
 async def _result(handle: WorkflowHandle[Any, dict[str, Any]]) -> HarnessRunResult:
     try:
         return decode(HarnessRunResult, await handle.result(), "HarnessRun").message
@@ -91,9 +103,6 @@ async def _result(handle: WorkflowHandle[Any, dict[str, Any]]) -> HarnessRunResu
         if isinstance(cause, ApplicationError) and cause.type == "RunFailed" and cause.details:
             return decode(HarnessRunResult, cause.details[0], "HarnessRun").message
         raise _ended(handle.id, cause) from None
-    except asyncio.CancelledError:
-        print(f"The run goes on. To end it: temporal workflow cancel --workflow-id {handle.id}", file=sys.stderr)
-        raise
 
 
 def _ended(workflow_id: str, cause: BaseException) -> ExitError:
