@@ -65,10 +65,13 @@ def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator
     own = max(admissible.next_delay_seconds, min(floor, admissible.longest_delay_seconds))
     tally = evidence.plain if own <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + own)
     yield wait_candidate(own, elapsed + own, tally, own == admissible.next_delay_seconds)
-    for total, known in zip(DELAYS, evidence.delays, strict=True):
-        delay = ceil(10 * (total - elapsed)) / 10
-        explored = total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP
-        if explored and own < delay <= admissible.longest_delay_seconds:
+    longest = admissible.longest_delay_seconds
+    for total in sorted({*DELAYS, longest}):
+        delay = min(ceil(10 * (total - elapsed)) / 10, longest)
+        if not own < delay or total - elapsed > longest:
+            continue
+        known = evidence.delay(total)
+        if total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP:
             yield wait_candidate(delay, total, known)
 
 

@@ -1,6 +1,5 @@
 """Fold the attempts of one key (tenant, scope, step, signature) into evidence."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
@@ -85,7 +84,8 @@ class Streak:
 class Evidence:
     """What is known of one signature in one step, seen from one environment.
 
-    `runs` are the distinct runs, oldest first. Of the occurrences before the one at hand, `last_retried` holds
+    `runs` are the distinct runs, oldest first. `waits` are the trials without a repair, with
+    their weights. Of the occurrences before the one at hand, `last_retried` holds
     the trials of the latest in which anything was tried, `idle` counts those since in which nothing was
     retried, and `earlier_here` all those of this environment.
     """
@@ -96,16 +96,30 @@ class Evidence:
     runs: tuple[str, ...] = ()
     repairs: Mapping[str, Tally] = field(default_factory=dict)
     plain: Tally = Tally()
-    delays: tuple[Tally, ...] = (Tally(),) * len(DELAYS)
+    waits: tuple[tuple[Trial, float], ...] = ()
     streak: Streak = Streak()
     trials: tuple[Trial, ...] = ()
     last_retried: tuple[Trial, ...] = ()
     idle: int = 0
     earlier_here: int = 0
 
+    @property
+    def delays(self) -> tuple[Tally, ...]:
+        """Tally every counted delay."""
+        return tuple(self.delay(seconds) for seconds in DELAYS)
+
     def delay(self, seconds: float) -> Tally:
-        """Give the tally of the counted delay next to `seconds`, upwards."""
-        return self.delays[min(bisect_left(DELAYS, seconds), len(DELAYS) - 1)]
+        """Tally a delay since the signature first failed.
+
+        A success credits every delay at least as long, a failure debits every delay at most as long.
+        """
+        return _tally([(trial, weight) for trial, weight in self.waits if _tells(trial, seconds)])
+
+
+def _tells(trial: Trial, seconds: float) -> bool:
+    if trial.worked:
+        return trial.elapsed_seconds <= seconds + LATE_SECONDS
+    return trial.elapsed_seconds >= seconds
 
 
 def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurrence: str | None = None) -> Evidence:
@@ -125,7 +139,7 @@ def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurren
         runs=tuple(dict.fromkeys(one.run for one in occurrences)),
         repairs=_repair_tallies(trials, weights),
         plain=_tally([(t, w) for t, w in waits if t.applied.waited_seconds <= PLAIN_WAIT_SECONDS]),
-        delays=_delay_tallies(trials, weights),
+        waits=tuple(waits),
         streak=_streak(trials),
         trials=tuple(trials),
         last_retried=_last_retried(trials, occurrences, occurrence),
@@ -171,20 +185,6 @@ def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> dict[s
         if trial.applied.repair is not None:
             grouped.setdefault(trial.applied.repair, []).append((trial, weight))
     return {repair: _tally(weighted) for repair, weighted in sorted(grouped.items())}
-
-
-def _delay_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> tuple[Tally, ...]:
-    """Credit a success to every delay at least as long, debit a failure from every delay at most as long."""
-    waits = [(t, w) for t, w in zip(trials, weights, strict=True) if t.applied.repair is None]
-    tallies: list[Tally] = []
-    for delay in DELAYS:
-        told = [
-            (t, w)
-            for t, w in waits
-            if (t.elapsed_seconds <= delay + LATE_SECONDS if t.worked else t.elapsed_seconds >= delay)
-        ]
-        tallies.append(_tally(told))
-    return tuple(tallies)
 
 
 def _streak(trials: Sequence[Trial]) -> Streak:

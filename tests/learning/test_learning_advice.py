@@ -37,8 +37,15 @@ def test_a_delay_that_worked_is_not_stretched_by_timers_that_fire_late(story):
 def test_a_delay_after_an_odd_time_is_given_in_tenths(story):
     for run in ("a", "b", "c"):
         story.run(run, (None, "S"), (40.0, "ok"))
-    story.run("d", (None, "S"), (1.0371, "S"), (1.0, "S"))
-    assert story.advice("d").delay_seconds == 62.0
+    story.run("d", (None, "S"), (1.0371, "S"))
+    assert story.advice("d", longest=100.0).delay_seconds == 63.0
+
+
+def test_a_cure_between_the_counted_delays_is_reached_by_the_longest_wait(story):
+    for run in ("a", "b", "c"):
+        story.run(run, (None, "S"), (40.0, "ok"))
+    story.run("d", (None, "S"))
+    assert story.advice("d", longest=60.0).delay_seconds == 60.0
 
 
 def test_a_step_that_never_waits_and_has_no_repairs_is_looked_at_again(story):

@@ -178,6 +178,6 @@ def test_neither_order_nor_repeated_reports_matter(records, chance: random.Rando
 @given(_records())
 def test_no_action_works_more_often_than_it_was_tried(records):
     evidence = fold(records, "S", "e")
-    for tally in (*evidence.repairs.values(), evidence.plain, *evidence.delays):
+    for tally in (*evidence.repairs.values(), evidence.plain, *map(evidence.delay, (1, 8, 64))):
         assert 0 <= tally.worked <= tally.tried
         assert 0 < tally.mean < 1
