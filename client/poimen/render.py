@@ -24,6 +24,8 @@ from poimen.contracts.memory_calls import (
 from poimen.excerpts import encoded_size
 
 MOST_BYTES = 6 * 1024
+# The same again for programs; an attempt's share of a history holds both.
+MOST_JSON_BYTES = 4 * 1024
 # Earlier attempts that are told, the latest ones.
 MOST_EARLIER = 5
 _LONGEST_NAME = 128
@@ -236,11 +238,11 @@ def _package_json(package: ContextPackage | None) -> str:
         return "{}"
     known: dict[str, Any] = package.model_dump(mode="json", exclude={"text", "text_tokens", "warnings"})
     whole = json.dumps(known, ensure_ascii=False)
-    if len(whole) <= MOST_BYTES and encoded_size(whole) <= MOST_BYTES:
+    if len(whole) <= MOST_JSON_BYTES and encoded_size(whole) <= MOST_JSON_BYTES:
         return whole
     lists = {name: known.pop(name) for name in ("items", "skills", "earlier_attempts")}
     cut = {**known, **{name: [] for name in lists}, "cut": True}
-    left = MOST_BYTES - encoded_size(json.dumps(cut, ensure_ascii=False))
+    left = MOST_JSON_BYTES - encoded_size(json.dumps(cut, ensure_ascii=False))
     if left < 0:
         return json.dumps({"cut": True})
     for name, parts in lists.items():

@@ -8,11 +8,14 @@ from typing import Literal, Protocol
 from poimen.contracts.memory_calls import AppliedAction, Prevention
 from poimen.contracts.run_io import StepResult
 from poimen.contracts.vocabulary import StepEnd
+from poimen.excerpts import cut_tail
 from poimen.memory_link import MemoryLink
 from poimen.render import render
 from poimen.step_messages import ask_for_context, document_end, tell_failure, tell_success
 from poimen.step_rules import Move, StepPolicy, budget_end, next_move, readable
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
+
+LAST_WORDS_BYTES = 2 * 1024
 
 
 class StepPorts(Protocol):
@@ -89,7 +92,7 @@ class StepLoop:
             attempts=state.records(),
             attempts_made=state.spent.attempts,
             prevention=state.prevention,
-            output=state.last.output if state.last else "",
+            output=_output(state.last),
             seconds=state.seconds(self.ports.now()),
             tokens=state.spent.tokens,
             silent_until=memory.silent_until,
@@ -200,6 +203,13 @@ class StepLoop:
                 reason=reason,
             )
         )
+
+
+def _output(last: AttemptReport | None) -> str:
+    if last is None:
+        return ""
+    # What a step made is handed on; of a failure the last words do, the whole is on record.
+    return last.output if last.outcome == "succeeded" else cut_tail(last.output, LAST_WORDS_BYTES)
 
 
 def _success_reason(attempts: int, prevention: Prevention | None, applied: AppliedAction) -> str:

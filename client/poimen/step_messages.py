@@ -22,7 +22,7 @@ def check_spec(spec: StepSpec) -> None:
 
     Checked before the step begins, because a message that is refused in mid-step fails the workflow task for ever.
     """
-    who = _identity_of(spec, 1, "check")
+    who = _identity_of(spec, 1, None)
     decode(AnalyzeError, {**who, "error": "", "repairs": list(spec.policy.repairs)}, "The step")
     decode(LearnFromExecution, {**who, "outcome": "succeeded", "tags": list(spec.tags)}, "The step")
     decode(
