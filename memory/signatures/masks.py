@@ -72,6 +72,8 @@ class ErrorMasker:
 
     def _quoted(self, match: re.Match[str]) -> str:
         inner = match["inner"]
+        if not inner:
+            return "''"
         before = match.string[max(0, match.start() - 70) : match.start()]
         if _VALUE_BEFORE.search(before) and match["q"] != "`":
             return f"'{self._count('value')}'"

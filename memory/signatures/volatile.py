@@ -34,12 +34,12 @@ _UNIT = (
 )
 _SOURCE_EXTENSION = (
     r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml"
-    r"|cfg|ini)"
+    r"|cfg|ini|txt)"
 )
 # The alphabet that Kubernetes draws the ends of pod names from.
 _POD_END = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 
-_QUOTED = r"(?P<q>[\"'`])(?P<inner>[^\"'`\n]{1,300})(?:(?P=q)|(?<=[`])|(?<=')')(?=\W|$)"
+_QUOTED = r"(?P<q>[\"'`])(?P<inner>[^\"'`\n]{0,300})(?:(?P=q)|(?<=[`])|(?<=')')(?=\W|$)"
 _URL = r"(?<![\w+.-])[A-Za-z][\w+.-]{1,20}://[^\s\"'<>)\]}`,]+|\bgit@[\w.-]{1,80}:[\w./~-]+"
 _UUID = r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
 _EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
