@@ -51,7 +51,7 @@ def _attempt_table(progress: Progress) -> list[str]:
     rows = ["| attempt | outcome | seconds | signature | memory said |", "| --- | --- | --- | --- | --- |"]
     rows += [_attempt_row(record, progress.analysis) for record in progress.attempts[-_MOST_ROWS:]]
     if progress.end is None:
-        rows.append(f"| {len(progress.attempts) + 1} | {plain(progress.activity)} | | | |")
+        rows.append(f"| {len(progress.attempts) + 1} | {_cell(progress.activity)} | | | |")
     return rows
 
 
