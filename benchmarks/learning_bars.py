@@ -50,9 +50,8 @@ def _share(flags: Sequence[bool], empty: float) -> float:
     return sum(flags) / len(flags) if flags else empty
 
 
-def false_stops(rows: Sequence[Row], world: World) -> tuple[float, float]:
+def false_stops(rows: Sequence[Row]) -> tuple[float, float]:
     """Give the shares of false stops: net of those soon after a drift, and gross."""
-    del world
     stops = [row for row in rows if row.stopped]
     near = [row for row in stops if not 0 < row.since_drift <= NEAR_DRIFT]
     return _share([row.false_stop for row in near], 0.0), _share([row.false_stop for row in stops], 0.0)
@@ -82,7 +81,7 @@ def bars(world: World, seeds: Sequence[Sequence[Row]], prevented: Sequence[Preve
     """Give every bar with its figure, pooled over the seeds."""
     late = [[row for row in rows if row.run >= world.measured_from] for rows in seeds]
     pooled = [row for rows in late for row in rows]
-    net, gross = false_stops(pooled, world)
+    net, gross = false_stops(pooled)
     found = [
         Bar("attempts ratio, all", _ratio(pooled, "attempts"), 1.15),
         Bar("attempts ratio, worst seed", max(_ratio(rows, "attempts") for rows in late), 1.25),

@@ -45,7 +45,7 @@ class Draws(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One run of one step in one scope. `age` counts runs since the drift, None before it."""
+    """One run of one step in one scope: how likely it fails, from what, and its draws."""
 
     scope: int
     step: str
