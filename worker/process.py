@@ -14,7 +14,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from executors.settings import ExecutorSettings
-from memory.errors import SchemaMismatch, StoreUnavailable
+from memory.errors import FinalError, SchemaMismatch, StoreUnavailable
 from memory.masking import Masker
 from memory.postgres import Pool, check_database
 from memory.settings import MemorySettings
@@ -90,9 +90,10 @@ async def run_worker(settings: Settings) -> int:
         if made:
             _log.info("Search attributes were added to the dev server.", names=made)
         stores = build_stores(memory) if memory else None
-        async with _usable(stores, stop):
+        async with _usable(stores, stop) as up:
             workers = build_workers(settings, client, stores, executor)
-            await _serve(workers, _background(settings, client, stores), stop, settings.values["grace_seconds"])
+            background = _background(settings, client, stores, up)
+            await _serve(workers, background, stop, settings.values["grace_seconds"])
     _log.info("The worker ended.", code=stop.code)
     return stop.code
 
@@ -112,21 +113,23 @@ async def _connected(settings: Settings, stop: Stop) -> Client | None:
 
 
 @contextlib.asynccontextmanager
-async def _usable(stores: Stores | None, stop: Stop) -> AsyncIterator[None]:
-    """Open the stores for the length of a block: at once when the database may be used, later when it is down."""
+async def _usable(stores: Stores | None, stop: Stop) -> AsyncIterator[asyncio.Event]:
+    """Open the stores for the length of a block: at once when the database may be used, later when it is down.
+
+    Yields an event that is set when they are open.
+    """
+    up = asyncio.Event()
     if stores is None:
-        yield
+        yield up
         return
     checking = None
     try:
-        await _check(stores.settings)
-        await stores.pool.open()
+        await _open(stores, up)
     except StoreUnavailable as error:
         _log.warning("Memory is down; runs go on without it, and their records are kept.", error=str(error))
-        # Until the check has passed the pool stays closed, so that no role is used that could see every tenant.
-        checking = asyncio.create_task(_check_later(stores, stop))
+        checking = asyncio.create_task(_open_later(stores, up, stop))
     try:
-        yield
+        yield up
     finally:
         if checking is not None:
             checking.cancel()
@@ -134,20 +137,25 @@ async def _usable(stores: Stores | None, stop: Stop) -> AsyncIterator[None]:
         await stores.pool.close()
 
 
-async def _check_later(stores: Stores, stop: Stop) -> None:
-    while True:
+async def _open(stores: Stores, up: asyncio.Event) -> None:
+    # Until the check has passed the pool stays closed, so that no role is used that could see every tenant.
+    await _check(stores.settings)
+    await stores.pool.open()
+    up.set()
+
+
+async def _open_later(stores: Stores, up: asyncio.Event, stop: Stop) -> None:
+    while not up.is_set():
         await asyncio.sleep(_BETWEEN_CHECKS_SECONDS)
         try:
-            await _check(stores.settings)
+            await _open(stores, up)
         except StoreUnavailable:
             continue
-        except SchemaMismatch as error:
+        except FinalError as error:
             _log.error("The database may not be used.", error=str(error))
-            stop.with_code(SCHEMA)
+            stop.with_code(SCHEMA if isinstance(error, SchemaMismatch) else FAILED)
             return
-        await stores.pool.open()
-        _log.info("Memory is up.")
-        return
+    _log.info("Memory is up.")
 
 
 async def _check(settings: MemorySettings) -> None:
@@ -159,11 +167,24 @@ async def _check(settings: MemorySettings) -> None:
         await pool.close()
 
 
-def _background(settings: Settings, client: Client, stores: Stores | None) -> dict[str, Task]:
+def _background(settings: Settings, client: Client, stores: Stores | None, up: asyncio.Event) -> dict[str, Task]:
     if stores is None:
         return {}
+
+    async def project(stop: asyncio.Event) -> None:
+        await _either(up, stop)
+        if not stop.is_set():
+            await follow_journal(stores, stop)
+
     reconciler = Reconciler(client, settings.task_queue, settings.values["reconcile_seconds"])
-    return {"projection": lambda stop: follow_journal(stores, stop), "reconciler": reconciler.run}
+    return {"projection": project, "reconciler": reconciler.run}
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
 
 
 async def _serve(workers: Sequence[Worker], background: dict[str, Task], stop: Stop, grace_seconds: float) -> None:

@@ -27,6 +27,9 @@ async def test_commands_below_the_folder_of_a_running_stack_find_it(tmp_path: Pa
     assert stack.stdout is not None
     addresses = json.loads(await stack.stdout.readline())
     assert addresses["state"] == str(tmp_path / ".poimen")
+    second = await run_program(str(POIMEN), "up", variables={}, cwd=tmp_path)
+    assert (second.code, second.out) == (3, "")
+    assert f"process {addresses['pid']}; it runs at temporal_address {addresses['temporal_address']}" in second.err
     below = tmp_path / "a/b"
     below.mkdir(parents=True)
     (below / "tiny.yaml").write_text(TINY)

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 from tests.fixtures_postgres import Database
 from tests.tcp_proxy import TcpProxy
 from tests.worker.running import Place, is_polled, place_of, until, until_polled, until_there, worker_process
-from worker.search_attributes import ensure_search_attributes, missing_search_attributes
+from worker.search_attributes import create_command, ensure_search_attributes, missing_search_attributes
 from worker.stack.postgres import RunningPostgres
 from worker.stack.state import choose_ports
 from worker.stack.temporal import RunningTemporal
@@ -182,6 +182,13 @@ async def test_search_attributes_are_added_to_a_dev_server(
     assert "MemoryHits" in await ensure_search_attributes(client)
     assert await _missing(client) == []
     assert await ensure_search_attributes(client) == []
+
+
+def test_elsewhere_the_command_that_adds_search_attributes_is_told() -> None:
+    told = create_command(["MemoryScope", "MemoryHits"])
+    assert told == (
+        "temporal operator search-attribute create --name MemoryScope --type Keyword --name MemoryHits --type Int"
+    )
 
 
 async def _missing(client: Client) -> list[str] | None:

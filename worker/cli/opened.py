@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores, build_stores
+from worker import logs
 from worker.found_stack import load_settings
 from worker.settings import Settings
 
@@ -17,6 +18,8 @@ DEADLINE_SECONDS = 10.0
 async def opened_stores(settings: Settings | None = None) -> AsyncIterator[Stores]:
     """Open the stores the settings name for the length of a block. Raises SettingsError."""
     stores = build_stores((settings or load_settings()).memory())
+    # The answer is on standard output; the pool's own complaints would only repeat what the error says.
+    logs.configure("text", "error")
     await stores.pool.open()
     try:
         yield stores
