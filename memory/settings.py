@@ -24,8 +24,6 @@ class MemorySettings:
     # Callers beyond this many waiters fail at once: the pool's queue is not durable, Temporal's is.
     pool_max_waiting: int = 64
     connection_wait_seconds: float = 0.7
-    # How long the pool goes on with its own backoff before it starts afresh.
-    reconnect_seconds: float = 3.0
     # One memory call, inside an activity of at most 1.5 s.
     call_deadline_seconds: float = 1.2
 

@@ -15,8 +15,8 @@ from memory.postgres.pool import Connection, Pool
 
 Row = DictRow
 
-# begin, tenant and time-outs in one round trip. transaction_timeout ends what the client has abandoned; it is
-# later than the client's own deadline, for a server that answers at all should answer with its own error.
+# begin, tenant and time-outs in one round trip. The server's time-outs are earlier than the client's own deadline:
+# a server that answers at all then answers with its own error, and is not taken for one that is gone.
 _BEGIN = sql.SQL(
     "begin;"
     "select set_config('app.tenant', {tenant}, true),"
@@ -96,11 +96,10 @@ async def tenant_transaction(pool: Pool, tenant: str, *, deadline_seconds: float
 
 @contextlib.asynccontextmanager
 async def _begun(connection: Connection, tenant: str, seconds: float) -> AsyncIterator[AsyncCursor[DictRow]]:
-    milliseconds = max(int(seconds * 1000), 1)
     begin = _BEGIN.format(
         tenant=sql.Literal(tenant),
-        milliseconds=sql.Literal(str(milliseconds)),
-        longest=sql.Literal(str(milliseconds + 1000)),
+        milliseconds=sql.Literal(_milliseconds(seconds * 0.9)),
+        longest=sql.Literal(_milliseconds(seconds * 0.95)),
     )
     async with connection.cursor() as cursor:
         try:
@@ -111,3 +110,8 @@ async def _begun(connection: Connection, tenant: str, seconds: float) -> AsyncIt
                 await connection.rollback()
             raise
         await connection.commit()
+
+
+def _milliseconds(seconds: float) -> str:
+    # 0 would mean no limit.
+    return str(max(int(seconds * 1000), 1))
