@@ -40,7 +40,7 @@ class ErrorMasker:
 
     def _replace(self, match: re.Match[str]) -> str:
         kind, word = match.lastgroup or "", match[0]
-        if kind in {"plain", "standard"}:
+        if kind in {"plain", "letters", "standard"}:
             return word
         if kind == "quoted":
             return self._quoted(match)

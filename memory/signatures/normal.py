@@ -25,6 +25,11 @@ _IDS = Pass(
     ),
     "<id>",
 )
+# The ends of the nouns below, which stand in the words whatever their first letter's case is.
+_NUMBERED_THINGS = (
+    "orkflow", "un", "ob", "ask", "ession", "equest", "ransaction", "rder", "nstance", "orker", "hread", "uild",
+    "ttempt", "onnection", "ontainer", "ode", "hard", "artition", "unner", "gent",
+)  # fmt: skip
 _PASSES = (
     # The number differs between platforms, the words behind it say the same.
     Pass(("[Errno",), re.compile(r"\[Errno -?\d+\] (?=\S)")),
@@ -67,7 +72,7 @@ _PASSES = (
     # `SyntaxError: /a/b.js: Unexpected token (3:4)`
     Pass(("Error: ",), re.compile(r"(?<=Error: )(?:[A-Za-z]:)?[\\/][^\s:]{1,300}: (?=.{1,300} \(\d+:\d+\)$)")),
     Pass(
-        (),
+        ("line ", " in ", "position", "character", "("),
         re.compile(
             r" in \S{1,300} on line \d+| \((?:[A-Za-z]:)?[\\/][^\s()]{1,300}\)$"
             r"| ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?"
@@ -78,7 +83,7 @@ _PASSES = (
         ),
     ),
     Pass(
-        (),
+        _NUMBERED_THINGS,
         re.compile(
             r"(?i)\b(workflow|run|job|task|session|request|transaction|order|instance|worker|thread|build|attempt"
             r"|connection|container|node|shard|partition|runner"

@@ -103,8 +103,13 @@ _PLAIN = (
     rf"(?:(?!{_MASK_STARTS})[A-Za-z]{{1,60}}(?:[,:;]? |$))+"
 )
 
+# No mask starts with these, nor inside a run of letters: both are passed over in one step as well.
+_GAP = r"[ ,;(){}\]<>=!?&|^]+"
+_LETTERS = r"[A-Za-z_]+"
+
 VOLATILE = re.compile(
-    rf"(?P<plain>{_PLAIN})|(?P<quoted>{_QUOTED})|(?P<url>{_URL})|(?P<uuid>{_UUID})|(?P<email>{_EMAIL})|(?P<time>{_TIME})"
+    rf"(?P<plain>{_PLAIN}|{_GAP})|(?P<quoted>{_QUOTED})|(?P<url>{_URL})|(?P<uuid>{_UUID})|(?P<email>{_EMAIL})|(?P<time>{_TIME})"
     rf"|(?P<digest>{_DIGEST})|(?P<standard>{_STANDARD})|(?P<code>{_CODE})|(?P<address>{_ADDRESS})|(?P<path>{_PATH})"
     rf"|(?P<hex>{_HEX})|(?P<id>{_ID})|(?P<source>{_SOURCE})|(?P<number>{_NUMBER})"
+    rf"|(?P<letters>{_LETTERS})"
 )

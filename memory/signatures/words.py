@@ -9,8 +9,9 @@ from memory.signatures.clean import Line
 from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
 
+# Matched against the line in lower case.
 _WRAPPER = re.compile(
-    r"(?i)(?:collect2: error: ld returned|(?:error: )?command failed:|error: could not (?:compile|exec"
+    r"(?:collect2: error: ld returned|(?:error: )?command failed:|error: could not (?:compile|exec"
     r"|build wheels)|error: aborting due to|error: command failed"
     r"|\d+ errors?(?: generated)?\.?$|found \d+ errors?|error: process completed|failed \((?:errors"
     r"|failures)=|test result: failed|error: test failed"
@@ -22,7 +23,7 @@ _WRAPPER = re.compile(
     r"|error).{0,100} =+$)"
 )
 _WRAPS = re.compile(
-    r"(?i)\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed"
+    r"\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed"
     r"|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
     r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b"
     r"|command failed with exit code|\bbuild failed"
@@ -107,7 +108,7 @@ def is_wrapper(words: str) -> bool:
     lower = words.lower()
     if not any(mark in lower for mark in _WRAPPER_MARKS):
         return False
-    return _WRAPPER.match(words) is not None or _WRAPS.search(words) is not None or _BANNER.match(words) is not None
+    return _WRAPPER.match(lower) is not None or _WRAPS.search(lower) is not None or _BANNER.match(words) is not None
 
 
 def _speaks(words: str) -> bool:
