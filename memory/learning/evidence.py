@@ -31,8 +31,9 @@ PLAIN_WAIT_SECONDS: Final = 8.0
 LATE_SECONDS: Final = 0.5  # timers fire late: a success this much later still credits the delay
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
-DOUBT: Final = 0.5  # for each further failure in a row, on what an action's earlier successes count
+DOUBT: Final = 0.5  # of its successes an action that never failed keeps, at each further failure in a row
 PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
+RARE: Final = 0.0003
 NEVER_HELPED: Final = 16
 SHORTEST_STREAK, LONGEST_STREAK, LONGEST_DOUBLED = 6, 30, 48
 
@@ -206,12 +207,12 @@ def _was_verdict(ended: Sequence[Trial], past: tuple[float, float] | None, overt
 
 
 def _needed(past: tuple[float, float] | None, overturned: int) -> int:
-    """Give the failed retries in a row that chance would give once in a thousand times, within bounds."""
+    """Give the failed retries in a row that chance alone gives but rarely, within bounds."""
     if past is None:
         return NEVER_HELPED
     succeeded, tried = past
     rate = (succeeded + 0.5) / (tried + 1)
-    by_chance = min(max(ceil(log(0.001) / log(1 - rate)), SHORTEST_STREAK), LONGEST_STREAK)
+    by_chance = min(max(ceil(log(RARE) / log(1 - rate)), SHORTEST_STREAK), LONGEST_STREAK)
     doubled: int = by_chance * 2**overturned
     return min(doubled, max(LONGEST_DOUBLED, by_chance))
 
