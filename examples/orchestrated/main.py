@@ -1,6 +1,7 @@
 """Run one order against a running stack (`make up`): python examples/orchestrated/main.py RATES_FILE"""
 
 import asyncio
+import os
 import sys
 import uuid
 
@@ -34,4 +35,7 @@ async def main(rates: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main(sys.argv[1])))
+    code = asyncio.run(main(sys.argv[1]))
+    sys.stdout.flush()
+    # An interpreter that finalises while the SDK's threads end may abort; a short script leaves at once.
+    os._exit(code)
