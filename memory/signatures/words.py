@@ -22,17 +22,30 @@ _WRAPPER = re.compile(
     r"|error: metadata-generation-failed|error: failed building wheel|=+ .{0,200}(?:failed"
     r"|error).{0,100} =+$)"
 )
-_WRAPS = re.compile(
-    r"\bmake(?:\[\d+\])?: \*\*\* \[|\bprocess completed with exit code|\bexit(?:ed"
-    r"|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$"
-    r"|(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)|\belifecycle\b"
-    r"|command failed with exit code|\bbuild failed"
-    r"|failed to solve: process|process \".{1,300}\" did not complete|\bcompilation (?:failed"
-    r"|terminated|failure)|\bjob failed(?=: exit)"
-    r"|subprocess-exited-with-error|errors? occurred$|\bscript failed|not remake because of errors"
-    r"|did not run successfully|\d problems? \("
-    r"|failed to execute goal \S+ \([^)]*\) on project \S+:?$|failed: \(exit \d+\)|there are test failures"
-    r"|subprocess\.calledprocesserror|\blint(?:ing)? failed"
+# What a wrapper has somewhere in it, in lower case: a plain part, and a pattern where the part alone is not enough.
+_WRAPS: tuple[tuple[str, re.Pattern[str] | None], ...] = (
+    ("*** [", re.compile(r"\bmake(?:\[\d+\])?: \*\*\* \[")),
+    ("process completed with exit code", None),
+    ("exit", re.compile(r"\bexit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)? (?:code|status):?\s?\d+\.?\)?$")),
+    ("non-zero", re.compile(r"(?:returned|exited with)(?: a)? non-zero (?:exit )?(?:status|code)")),
+    ("elifecycle", re.compile(r"\belifecycle\b")),
+    ("command failed with exit code", None),
+    ("build failed", re.compile(r"\bbuild failed")),
+    ("failed to solve: process", None),
+    ("did not complete", re.compile(r"process \".{1,300}\" did not complete")),
+    ("compilation ", re.compile(r"\bcompilation (?:failed|terminated|failure)")),
+    ("job failed: exit", re.compile(r"\bjob failed: exit")),
+    ("subprocess-exited-with-error", None),
+    ("occurred", re.compile(r"errors? occurred$")),
+    ("script failed", re.compile(r"\bscript failed")),
+    ("not remake because of errors", None),
+    ("did not run successfully", None),
+    ("problem", re.compile(r"\d problems? \(")),
+    ("failed: (exit", re.compile(r"failed: \(exit \d+\)")),
+    ("there are test failures", None),
+    ("subprocess.calledprocesserror", None),
+    ("failed to execute goal", re.compile(r"failed to execute goal \S+ \([^)]*\) on project \S+:?$")),
+    ("lint", re.compile(r"\blint(?:ing)? failed")),
 )
 # "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
 _BANNER = re.compile(
@@ -103,12 +116,16 @@ _CODED = re.compile(
 )
 
 
+def _wraps(lower: str) -> bool:
+    return any(part in lower and (pattern is None or pattern.search(lower)) for part, pattern in _WRAPS)
+
+
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
     lower = words.lower()
     if not any(mark in lower for mark in _WRAPPER_MARKS):
         return False
-    return _WRAPPER.match(lower) is not None or _WRAPS.search(lower) is not None or _BANNER.match(words) is not None
+    return _WRAPPER.match(lower) is not None or _wraps(lower) or _BANNER.match(words) is not None
 
 
 def _speaks(words: str) -> bool:
