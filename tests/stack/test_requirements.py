@@ -1,7 +1,7 @@
 import os
 import re
 import stat
-import subprocess  # noqa: TID251  because the Makefile is run as a person runs it
+import subprocess
 import sys
 import tomllib
 from pathlib import Path

@@ -18,7 +18,8 @@ from worker.stack.temporal import RunningTemporal, TemporalPorts, _NamespaceProb
 
 def _definition(folder: Path) -> dict[str, Any]:
     """A step whose first attempt waits for a file that says go, and whose second passes at once."""
-    script = f"echo x >> {folder}/attempts; [ $(wc -l < {folder}/attempts) -ge 2 ] || {{ touch {folder}/there; while [ ! -e {folder}/go ]; do sleep 0.1; done; }}"
+    wait = f"touch {folder}/there; while [ ! -e {folder}/go ]; do sleep 0.1; done"
+    script = f"echo x >> {folder}/attempts; [ $(wc -l < {folder}/attempts) -ge 2 ] || {{ {wait}; }}"
     retry = {"attempts": 3, "first_delay": "0s"}
     step = {"id": "build", "run": {"command": ["/bin/sh", "-c", script]}, "retry": retry}
     return {"name": "crash", "scope": "acme/api", "phases": [{"id": "T0", "steps": [step]}]}
