@@ -5,17 +5,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from poimen.contracts.execution import (
-    ClaimExecutor,
-    CommandResult,
-    ExecutorClaim,
-    ModelResult,
-    RunCommand,
-    RunModel,
-)
-from poimen.contracts.message import Decoded, Message
-from poimen.contracts.problems import InvalidInput
-from poimen.entry import EMPTY, read_input, refuse
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
@@ -27,6 +16,17 @@ from executors.model import run_model
 from executors.refusal import NotAllowed
 from executors.settings import ExecutorSettings
 from executors.workspace import find_workspace
+from poimen.contracts.execution import (
+    ClaimExecutor,
+    CommandResult,
+    ExecutorClaim,
+    ModelResult,
+    RunCommand,
+    RunModel,
+)
+from poimen.contracts.message import Decoded, Message
+from poimen.contracts.problems import InvalidInput
+from poimen.entry import EMPTY, read_input, refuse
 
 _BEAT_SECONDS = 1.0
 

@@ -8,9 +8,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from poimen.contracts.execution import CommandResult, RenderedContext, RunCommand
-from poimen.render import fill
-
 from executors.attempt_folder import AttemptFolder, attempt_folder
 from executors.blobs import BlobStore, BlobWriter
 from executors.excerpts import BothEnds
@@ -20,6 +17,8 @@ from executors.reports import read_checkpoint, read_report
 from executors.secret_values import Mask, resolve
 from executors.settings import ExecutorSettings
 from executors.workspace import find_cwd, find_workspace
+from poimen.contracts.execution import CommandResult, RenderedContext, RunCommand
+from poimen.render import fill
 
 
 async def run_command(

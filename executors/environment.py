@@ -6,14 +6,13 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from poimen.contracts.execution import EnvironmentProbe
-
 from executors.excerpts import BothEnds
 from executors.process import Ended, Launch, Stop, attend, in_thread, new_mark, run
 from executors.refusal import NotAllowed
 from executors.secret_values import variable
 from executors.settings import ExecutorSettings
 from executors.workspace import find_inside
+from poimen.contracts.execution import EnvironmentProbe
 
 _MOST_PROBES = 64  # what a fingerprint holds
 _LONGEST = 512  # characters of a value

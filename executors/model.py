@@ -7,15 +7,15 @@ from functools import cache
 from typing import Any
 
 import httpx
-from poimen.contracts.execution import ModelResult, OutputReference, RunModel
-from poimen.contracts.problems import quoted
-from poimen.render import fill, tokens
 
 from executors.attempt_folder import attempt_folder
 from executors.blobs import BlobStore
 from executors.excerpts import BothEnds
 from executors.model_answer import Answer, describe_failure, read_answer, retry_after_seconds
 from executors.settings import ExecutorSettings, ModelEndpoint
+from poimen.contracts.execution import ModelResult, OutputReference, RunModel
+from poimen.contracts.problems import quoted
+from poimen.render import fill, tokens
 
 MOST_BODY_BYTES = 16 * 1024 * 1024
 

@@ -4,13 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from poimen.contracts.execution import StepReport
-from poimen.contracts.message import decode
-from poimen.contracts.problems import InvalidInput
-
 from executors.attempt_folder import read_file
 from executors.excerpts import cut_head, encoded_size
 from executors.secret_values import Mask
+from poimen.contracts.execution import StepReport
+from poimen.contracts.message import decode
+from poimen.contracts.problems import InvalidInput
 
 MOST_REPORT_BYTES = 256 * 1024
 MOST_CHECKPOINT_BYTES = 8 * 1024

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from poimen.contracts.canonical import canonical_text, definition_hash
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode, encode

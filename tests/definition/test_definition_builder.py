@@ -2,6 +2,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+
 from poimen.builder import Harness, activity, command, go_to, judge, model, repair
 from poimen.contracts.canonical import definition_hash
 from poimen.contracts.definition import Budget, Retry, WorkflowDef

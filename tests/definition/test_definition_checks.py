@@ -2,6 +2,7 @@ import copy
 from typing import Any
 
 import pytest
+
 from poimen.contracts.definition import GoTo, Step, WorkflowDef
 from poimen.contracts.message import decode, encode
 from poimen.contracts.problems import InvalidInput

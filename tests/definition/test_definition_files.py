@@ -7,11 +7,11 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from poimen.contracts.canonical import definition_hash
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import decode, encode
 from poimen.contracts.problems import InvalidInput
-
 from worker.definitions import load_definition
 
 RELEASE = """\

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.problems import field_names
 from poimen.schema import definition_schema

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
 from poimen.contracts.definition import Run
 from poimen.contracts.durations import PATTERN, format_duration, parse_duration
 from poimen.contracts.message import Part, decode
 from poimen.contracts.problems import InvalidInput
-from pydantic import ValidationError
-from pydantic_core import PydanticCustomError
 
 
 class Timed(Part):

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import AwareDatetime, Field
+
 from poimen.contracts.message import (
     FreeText,
     Many,
@@ -18,7 +20,6 @@ from poimen.contracts.message import (
     encode,
 )
 from poimen.contracts.problems import InvalidInput
-from pydantic import AwareDatetime, Field
 
 
 class Part(Message):

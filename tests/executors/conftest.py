@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from poimen.contracts.execution import RunCommand
 
 from executors.settings import ExecutorSettings
+from poimen.contracts.execution import RunCommand
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from poimen.contracts.execution import RenderedContext
 
 from executors.blobs import BlobStore
 from executors.command import run_command
+from poimen.contracts.execution import RenderedContext
 
 
 def stored(settings, result):

@@ -2,9 +2,9 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from poimen.contracts.execution import EnvironmentProbe
 
 from executors.environment import gather_environment
+from poimen.contracts.execution import EnvironmentProbe
 
 
 def probes(**sources):

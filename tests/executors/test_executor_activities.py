@@ -3,7 +3,6 @@ import dataclasses
 import json
 
 import pytest
-from poimen.contracts.execution import CommandResult, ExecutorClaim, ModelResult
 from temporalio.activity import ActivityCancellationDetails
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
@@ -11,6 +10,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from executors.activities import ExecutorActivities
+from poimen.contracts.execution import CommandResult, ExecutorClaim, ModelResult
 
 
 @pytest.fixture

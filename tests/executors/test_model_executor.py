@@ -7,12 +7,12 @@ from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from poimen.contracts.execution import RenderedContext, RunModel
 
 from executors.blobs import BlobStore
 from executors.model import run_model
 from executors.model_answer import retry_after_seconds
 from executors.settings import ModelEndpoint
+from poimen.contracts.execution import RenderedContext, RunModel
 
 KEY = "sk-secret-0123456789"
 
