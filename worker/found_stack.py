@@ -34,9 +34,16 @@ def find_running(start: Path | None = None) -> Addresses | None:
 def load_settings() -> Settings:
     """Return the settings of a command: of the environment, or else of the local stack that runs here."""
     variables = environment()
-    named = [name for name in _ELSEWHERE if variables.get(name)]
-    found = None if named else find_running()
+    found = find_running()
+    if found is not None and _means_elsewhere(variables, found):
+        found = None
     return Settings.load({**variables, **(stack_variables(found) if found else {})})
+
+
+def _means_elsewhere(variables: Mapping[str, str], found: Addresses) -> bool:
+    # An address that is the running stack's own was exported for the `temporal` CLI, not to lead away from it.
+    own = found.environment()
+    return any(variables[name] != own.get(name) for name in _ELSEWHERE if variables.get(name))
 
 
 def settings_of(addresses: Addresses) -> Settings:

@@ -1,6 +1,8 @@
 """The local stack as the command line starts it: migrated, and with a worker that fits it."""
 
 import contextlib
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from memory.postgres import migrate
 from memory.stores import starter_notes
 from worker.found_stack import settings_of, stack_variables
 from worker.options import PREFIX
+from worker.settings import environment
 from worker.stack.up import Addresses, Progress, local_stack
 
 __all__ = ["running_stack", "settings_of"]
@@ -20,16 +23,14 @@ async def running_stack(
     workspaces: Sequence[Path],
     progress: Progress = lambda _name, _detail, _seconds: None,
     warn: Callable[[str], None] = lambda _sentence: None,
-    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Addresses]:
     """Run the local stack, migrated and with a worker of both roles, for the length of a block.
 
-    `workspaces` are the roots below which commands may run; `variables` are more settings of the worker, by their
-    whole names (``POIMEN_COMMAND_PATH``). Raises StackError.
+    `workspaces` are the roots below which commands may run. Raises StackError.
     """
 
     def of_worker(addresses: Addresses) -> Mapping[str, str]:
-        return {**stack_variables(addresses), **_of_worker(addresses, workspaces), **(variables or {})}
+        return {**stack_variables(addresses), **_of_worker(addresses, workspaces)}
 
     async with local_stack(
         state,
@@ -48,4 +49,11 @@ def _of_worker(addresses: Addresses, workspaces: Sequence[Path]) -> dict[str, st
         PREFIX + "POSTGRES_OWNER_DSN": "",
         PREFIX + "STATE": str(Path(addresses.state) / "executor"),
         PREFIX + "WORKSPACES": roots,
+        PREFIX + "COMMAND_PATH": environment().get(PREFIX + "COMMAND_PATH") or _command_path(),
     }
+
+
+def _command_path() -> str:
+    """Return the caller's PATH, with this interpreter as `python`: a command finds what a person here finds."""
+    own = str(Path(sys.executable).parent)
+    return os.pathsep.join(part for part in (own, environment().get("PATH", "")) if part)

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import itertools
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,6 @@ from worker.demo.table import last_with_memory, render_table, why_differs
 from worker.exits import DEPENDENCY_DOWN, FAILED, OK, ExitError
 from worker.found_stack import settings_of
 from worker.local import running_stack
-from worker.settings import environment
 from worker.stack.state import StackInUseError
 from worker.stack.up import Addresses
 from worker.temporal_client import connect
@@ -47,7 +45,6 @@ async def run(arguments: argparse.Namespace) -> int:
             workspaces=[root],
             progress=progress_lines(2, 4),
             warn=lambda sentence: print(sentence, file=sys.stderr, flush=True),
-            variables={"POIMEN_COMMAND_PATH": _command_path()},
         ) as addresses:
             client = await connect(settings_of(addresses))
             folder = await _new_folder(client, root, definition.name)
@@ -68,12 +65,6 @@ def _definition() -> WorkflowDef:
     if not EXAMPLE.is_dir():
         raise ExitError("The demo needs examples/flaky-release, which is in the repository and in no package.")
     return load_definition(EXAMPLE / "release.yaml")
-
-
-def _command_path() -> str:
-    """Return a PATH on which `python` is this interpreter: nobody else's need be installed."""
-    own = str(Path(sys.executable).parent)
-    return os.pathsep.join(part for part in (own, environment().get("PATH", "")) if part)
 
 
 async def _new_folder(client: Client, root: Path, name: str) -> Path:
