@@ -1,7 +1,7 @@
 import json
 import pickle
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -40,10 +40,35 @@ class Order(Message):
     named: dict[str, Part] = Field(default_factory=dict)
 
 
+class Limited(Message):
+    text: Annotated[FreeText, Field(min_length=1, max_length=256)] = "a"
+    plain: Annotated[str, Field(max_length=64)] = ""
+    tags: Many[Name] = Field((), max_length=2)
+    parts: dict[str, Annotated[FreeText, Field(max_length=3)]] = Field(default_factory=dict, max_length=1)
+
+
 def refused(data: Any, label: str = "GetContext") -> str:
     with pytest.raises(InvalidInput) as caught:
         decode(Order, data, label)
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"text": "a" * 257}, "text has 257 characters; at most 256."),
+        ({"text": "\0" * 262_145}, "text has 262,145 characters; at most 256."),
+        ({"text": ""}, "text is empty; give at least 1 character."),
+        ({"plain": "a" * 65}, "plain has 65 characters; at most 64."),
+        ({"tags": ["a", "b", "c"]}, "tags has 3 items; at most 2."),
+        ({"parts": {"a": "b", "c": "d"}}, "parts has 2 items; at most 1."),
+        ({"parts": {"a": "four"}}, "parts.a has 4 characters; at most 3."),
+    ],
+)
+def test_a_limit_counts_characters_of_text_and_items_of_the_rest(fields: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        decode(Limited, fields)
+    assert str(caught.value) == sentence
 
 
 @pytest.mark.parametrize(

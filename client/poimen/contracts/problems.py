@@ -1,7 +1,7 @@
 """Sentences for refused input: field paths, limits, counts and safe identifiers, never a value."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -258,12 +258,13 @@ def _limit(kind: str, context: Mapping[str, Any], value: object) -> str | None:
         return f"is too small; {_TOO_SMALL[kind]} {_bound(context)} is needed"
     if kind in _TOO_LARGE:
         return f"is too large; {_TOO_LARGE[kind]} {_bound(context)} is allowed"
+    # A validator before a limit hides from pydantic what is counted, so the value itself says it.
+    noun = "character" if isinstance(value, str) else "item"
     if kind in {"string_too_short", "too_short"}:
-        noun = "character" if kind.startswith("string") else "item"
         return f"is {'too short' if value else 'empty'}; give at least {counted(context['min_length'], noun)}"
-    if kind == "string_too_long" and isinstance(value, str):
-        return f"has {counted(len(value), 'character')}; at most {context['max_length']:,}"
-    return f"has more than {counted(context['max_length'], 'item')}" if kind == "too_long" else None
+    if kind in {"string_too_long", "too_long"} and isinstance(value, Sized):
+        return f"has {counted(len(value), noun)}; at most {context['max_length']:,}"
+    return None
 
 
 def _bound(context: Mapping[str, Any]) -> str:
