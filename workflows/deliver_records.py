@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.run_io import DeliverRecordsInput
     from poimen.entry import EMPTY
+    from poimen.step_rules import readable
     from poimen.temporal_memory import FINAL_ERRORS
 
 from workflows.messages import accept
@@ -70,5 +71,5 @@ class DeliverRecords:
 def _why(error: ActivityError) -> str:
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        return f"{cause.type}: {cause.message}"
+        return readable(f"{cause.type}: {cause.message}")
     return f"not delivered within {LIFETIME // timedelta(hours=1)} hours"

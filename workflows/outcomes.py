@@ -78,7 +78,7 @@ def of_model(result: ModelResult | CallFailure, *, cut_by_budget: bool = False) 
 def of_activity(answer: ActivityAnswer, source: Source) -> AttemptReport:
     """Read a caller's activity: it failed only if it says so."""
     outcome: Literal["succeeded", "failed"] = "failed" if answer.passed is False else "succeeded"
-    error = answer.reason or answer.output if outcome == "failed" else ""
+    error = "" if outcome == "succeeded" else answer.reason or answer.output or "the activity said no"
     return AttemptReport(outcome, source, error, output=answer.output, tokens=answer.tokens)
 
 

@@ -154,7 +154,8 @@ class StepBlock:
     def __init__(self, memory: Memory, spec: StepSpec) -> None:
         self._memory, self._ports = memory, _BlockPorts()
         self._loop = StepLoop(StepState(spec, workflow.now(), spec.policy), self._ports, memory.link)
-        self._move: Move | None = None
+        # The error that ended the block's latest activity, and the move that made it the end.
+        self._ended: tuple[BaseException, Move] | None = None
 
     async def __aenter__(self) -> "StepBlock":
         await self._loop.recall()
@@ -169,7 +170,8 @@ class StepBlock:
         elif isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
             await loop.finish("cancelled", "the step was cancelled")
         elif isinstance(error, Exception):
-            move = self._move or await self._body_failed(error)
+            known = self._ended is not None and _stems_from(error, self._ended[0])
+            move = self._ended[1] if self._ended and known else await self._body_failed(error)
             await loop.finish(move.end or "failed", move.reason)
         await self._memory.deliver()
 
@@ -206,7 +208,7 @@ class StepBlock:
         loop, begun = self._loop, workflow.now()
         policy = options.pop("retry_policy", None) or RetryPolicy()
         whole = options.pop("schedule_to_close_timeout", None)
-        self._move = None
+        self._ended = None
         loop.state.policy = self._ports.policy = _bounds(policy, whole, loop.state, begun)
         while True:
             limits = _limits(options, whole, begun)
@@ -218,7 +220,7 @@ class StepBlock:
                     raise
                 move = await self._activity_failed(error, policy, started_at)
                 if move.end is not None:
-                    self._move = move
+                    self._ended = error, move
                     raise
                 await loop.apply(move)
                 await loop.recall()
@@ -246,6 +248,14 @@ class StepBlock:
             self._loop.count(report)
         move = await self._loop.succeeded(report)
         await self._loop.finish("succeeded", move.reason)
+
+
+def _stems_from(error: BaseException, origin: BaseException) -> bool:
+    """Whether an exception is another one, or was raised while or because that was handled."""
+    seen: BaseException | None = error
+    while seen is not None and seen is not origin:
+        seen = seen.__cause__ or seen.__context__
+    return seen is origin
 
 
 def report_of(error: BaseException, policy: RetryPolicy) -> AttemptReport:

@@ -1,7 +1,8 @@
 """The only bound on a step: what may still be tried after a failed attempt, and who says so.
 
 Order: budget, the step's own final errors, advice at or above the confidence setting, the step's policy. Advice
-chooses inside the policy; it never adds an attempt, a longer delay or a repair that the step did not declare.
+chooses inside the policy, so the policy's limit of attempts is looked at before it: advice never adds an attempt, a
+longer delay or a repair that the step did not declare.
 """
 
 import math

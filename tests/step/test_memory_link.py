@@ -136,10 +136,11 @@ async def test_only_one_call_probes(link: MemoryLink, caller: Caller) -> None:
 
     probe = asyncio.create_task(link.learn(success(2), "learn"))
     await asyncio.sleep(0)
-    beside = await link.learn(success(3), "learn")
+    beside = asyncio.create_task(link.learn(success(3), "learn"))
+    await asyncio.sleep(0)
     caller.gate.set()
 
-    assert beside is None
+    assert await beside is None
     assert await probe is not None
     assert caller.calls == 2
     assert kept_keys(link) == ["run-1:serve:1:1:learn", "run-1:serve:1:3:learn"]

@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState, T
 from temporalio.worker import Worker
 
 from poimen import Memory, StepAttempt, StepPolicy
-from poimen.handle import _bounds, report_of
+from poimen.handle import _bounds, _stems_from, report_of
 from poimen.step_rules import LONGEST_WAIT
 from poimen.step_state import StepState
 from tests.step.scripted_world import START, spec
@@ -168,3 +168,11 @@ def test_no_interval_of_a_retry_policy_is_too_long_to_be_told() -> None:
 
     assert bounds.longest_delay == LONGEST_WAIT
     assert bounds.fault() is None
+
+
+def test_an_error_of_another_place_is_not_the_activitys() -> None:
+    origin, other = failed(ApplicationError("no")), ValueError("later")
+    wrapped = RuntimeError("no plan")
+    wrapped.__cause__ = origin
+
+    assert [_stems_from(error, origin) for error in (origin, wrapped, other)] == [True, True, False]

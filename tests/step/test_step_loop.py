@@ -130,6 +130,15 @@ async def test_a_repair_that_the_step_does_not_have_prevents_nothing() -> None:
     assert world.log == ["attempt 1"]
 
 
+async def test_a_repair_that_memory_names_later_prevents_nothing_any_more() -> None:
+    world = failures(1).lose_memory()
+    world.answers["GetContext"] = lambda message: package(message, prevention=PREVENTION)
+
+    await run(world, spec(REPAIRS, preventable=("free-port",)))
+
+    assert world.log == ["repair free-port before 1", "attempt 1", "repair restart before 2", "attempt 2"]
+
+
 async def test_memory_is_asked_to_prevent_before_the_first_attempt_only() -> None:
     world = prevents(failures(1))
 
