@@ -131,7 +131,7 @@ async def test_a_repair_that_the_step_does_not_have_prevents_nothing() -> None:
 
 
 async def test_a_repair_that_memory_names_later_prevents_nothing_any_more() -> None:
-    world = failures(1).lose_memory()
+    world = failures(1).advise(analysis("repair", repair="restart"))
     world.answers["GetContext"] = lambda message: package(message, prevention=PREVENTION)
 
     await run(world, spec(REPAIRS, preventable=("free-port",)))
