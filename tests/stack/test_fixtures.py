@@ -52,7 +52,7 @@ async def test_a_black_hole_connects_and_answers_nothing(
 
 async def test_the_dev_server_answers(temporal_client: Client, task_queue: str) -> None:
     assert task_queue
-    assert [item async for item in temporal_client.list_workflows()] == []
+    assert [item async for item in temporal_client.list_workflows(f"TaskQueue = '{task_queue}'")] == []
 
 
 async def test_the_time_skipping_server_answers(time_skipping: WorkflowEnvironment) -> None:

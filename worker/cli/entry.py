@@ -6,7 +6,7 @@ import inspect
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, NoReturn
 
 from worker.cli.arguments import parse
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         return _version() if parsed.version else 2
     try:
         answer: Any = importlib.import_module(f"worker.cli.{parsed.module}").run(parsed)
-        return int(asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
+        return int(asyncio.run(_until_terminated(answer)) if inspect.iscoroutine(answer) else answer)
     except Exception as error:
         explained = importlib.import_module("worker.exits").explain(error)
         if explained is None:
@@ -64,6 +64,25 @@ def run(arguments: Sequence[str]) -> int:
         sentence, code = explained
         print(sentence, file=sys.stderr)
         return int(code)
+
+
+async def _until_terminated(answer: Coroutine[Any, Any, int]) -> int:
+    """Let SIGTERM cancel a command as Ctrl-C does, so that it comes where the command waits and nowhere else."""
+    task = asyncio.current_task()
+    assert task is not None
+    asked: list[int] = []
+
+    def cancel() -> None:
+        asked.append(signal.SIGTERM)
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        if asked:
+            raise _Terminated from None
+        raise
 
 
 def _version() -> int:
