@@ -3,7 +3,7 @@
 import statistics
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +69,7 @@ async def context_against_nothing(bench: Bench, times: int) -> Figures:
         id=f"calls-{uuid.uuid4().hex[:8]}",
         task_queue=QUEUE,
     )
-    return _ratio(took["GetContext"], took["Nothing"])
+    return ratio(took["GetContext"], took["Nothing"])
 
 
 async def append_against_insert(bench: Bench, times: int) -> Figures:
@@ -93,8 +93,8 @@ async def append_against_insert(bench: Bench, times: int) -> Figures:
         async with tenant_transaction(bench.stores.pool, "local", deadline_seconds=5) as tx:
             await tx.run(_INSERT, fingerprint=uuid.uuid4().hex, parts=payload)
 
-    took = await _in_turn({"append": append, "insert": insert}, times)
-    return _ratio(took["append"], took["insert"])
+    took = await in_turn({"append": append, "insert": insert}, times)
+    return ratio(took["append"], took["insert"])
 
 
 async def step_without_postgres(bench: Bench, times: int) -> Figures:
@@ -107,8 +107,8 @@ async def step_without_postgres(bench: Bench, times: int) -> Figures:
     await bench.proxy.pass_on()
     off = [await _step(bench, "off") for _ in range(times)]
     return {
-        "refused": _ratio([one[0] for one in refused], [one[0] for one in off]),
-        "black_holed": _ratio([one[0] for one in swallowed], [one[0] for one in off]),
+        "refused": ratio([one[0] for one in refused], [one[0] for one in off]),
+        "black_holed": ratio([one[0] for one in swallowed], [one[0] for one in off]),
     }
 
 
@@ -141,7 +141,8 @@ async def _closed(bench: Bench, workflow_id: str) -> Any:
     return await handle.describe()
 
 
-async def _in_turn(calls: dict[str, Callable[[], Awaitable[None]]], times: int) -> dict[str, list[float]]:
+async def in_turn(calls: Mapping[str, Callable[[], Awaitable[None]]], times: int) -> dict[str, list[float]]:
+    """Call each in turn, several times, and give the milliseconds of every call by name."""
     took: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(times):
         for name, call in calls.items():
@@ -151,6 +152,7 @@ async def _in_turn(calls: dict[str, Callable[[], Awaitable[None]]], times: int) 
     return took
 
 
-def _ratio(measured: list[float], against: list[float]) -> Figures:
+def ratio(measured: list[float], against: list[float]) -> Figures:
+    """Give the medians of two lists of milliseconds, and their ratio."""
     ours, theirs = statistics.median(measured), statistics.median(against)
     return {"median_ms": round(ours, 2), "against_ms": round(theirs, 2), "ratio": round(ours / theirs, 2)}

@@ -21,7 +21,7 @@ from memory.observations import (
     record_attempt,
     run_name,
 )
-from memory.postgres import Row, Transaction, load_queries, tenant_transaction
+from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import Signature, sign
 from memory.stores import Caller, Stores
@@ -99,7 +99,7 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
             "warnings": scrub_warning(found),
         }
         analysis = analysis.model_copy(update=told)
-        await record.finish({"answer": encode(analysis), "items": changed})
+        record.finish({"answer": encode(analysis), "items": changed})
     return analysis
 
 
@@ -107,16 +107,23 @@ async def _analysis(tx: Transaction, record: Entry, call: AnalyzeError, caller: 
     """Give the analysis, and the ids of the items that this failure made or brought back."""
     provenance = caller.provenance
     if call.source not in OWN:
-        await record_attempt(tx, record, call, provenance, "failed")
+        record_attempt(tx, record, call, provenance, "failed")
         return _not_own(call, record.id), []
     failure = _Failure(call, _signature(call), occurrence_of(call, provenance), run_of(call, provenance))
-    await record_attempt(tx, record, call, provenance, "failed", failure.signature)
-    await keep_environment(tx, call.environment)
-    await _keep_signature(tx, record, failure)
-    lesson, changed = await _keep_lesson(tx, record, failure)
-    key = items.key_of(lesson)
-    rows = (await observations(tx, call.scope, [key]))[key]
-    return await _answer(tx, record, failure, lesson, rows), changed
+    record_attempt(tx, record, call, provenance, "failed", failure.signature)
+    keep_environment(tx, call.environment)
+    _keep_signature(tx, record, failure)
+    made, revived, (lesson,), rows, told = await tx.gather(
+        items.put_item(_lesson(failure), record),
+        statement(
+            items.SQL["revive_item"], id=failure.lesson, position=record.position, recorded_at=record.recorded_at
+        ),
+        statement(items.SQL["item"], id=failure.lesson),
+        observations(call.scope, [failure.lesson]),
+        statement(items.SQL["told_lessons"], scope=call.scope, step=failure.step, limit=MOST_TOLD_LESSONS),
+    )
+    changed = [failure.lesson] if made or revived else []
+    return await _answer(tx, record, failure, lesson, rows, told), changed
 
 
 def _signature(call: AnalyzeError) -> Signature:
@@ -127,9 +134,9 @@ def _signature(call: AnalyzeError) -> Signature:
     return replace(sign(line), kind="timeout", title="time-out", sample=line, retry_after_seconds=None)
 
 
-async def _keep_signature(tx: Transaction, record: Entry, failure: _Failure) -> None:
+def _keep_signature(tx: Transaction, record: Entry, failure: _Failure) -> None:
     signature = failure.signature
-    await tx.run(
+    tx.defer(
         SQL["put_signature"],
         scope=failure.call.scope,
         signature=signature.key,
@@ -143,26 +150,6 @@ async def _keep_signature(tx: Transaction, record: Entry, failure: _Failure) -> 
         run=failure.run,
         recorded_at=record.recorded_at,
     )
-
-
-async def _keep_lesson(tx: Transaction, record: Entry, failure: _Failure) -> tuple[Row, list[str]]:
-    """Give the lesson of this failure, made now if it is new, live again if it was retired."""
-    row = await tx.row(items.SQL["item"], id=failure.lesson)
-    changed = False
-    if row is None:
-        changed = await items.put_item(tx, _lesson(failure), record)
-    elif row["state"] == "retired":
-        revived = await tx.row(
-            items.SQL["revive_item"],
-            id=failure.lesson,
-            position=record.position,
-            recorded_at=record.recorded_at,
-        )
-        changed = revived is not None
-    if row is None or changed:
-        row = await tx.row(items.SQL["item"], id=failure.lesson)
-    assert row is not None
-    return row, [failure.lesson] if changed else []
 
 
 def _lesson(failure: _Failure) -> NewItem:
@@ -185,7 +172,9 @@ def _title(signature: Signature) -> str:
     return signature.title or "a failure without words"
 
 
-async def _answer(tx: Transaction, record: Entry, failure: _Failure, lesson: Row, rows: list[Row]) -> Analysis:
+async def _answer(
+    tx: Transaction, record: Entry, failure: _Failure, lesson: Row, rows: list[Row], told: list[Row]
+) -> Analysis:
     call, signature = failure.call, failure.signature
     environment = fingerprint(call.environment)
     records = attempts(rows)
@@ -194,7 +183,7 @@ async def _answer(tx: Transaction, record: Entry, failure: _Failure, lesson: Row
     advice = advise(evidence, _admissible(call, signature), tried, _title(signature))
     earlier = [row for row in rows if row["occurrence"] != failure.occurrence]
     first_run = next(iter(evidence.runs), None)
-    name = await run_name(tx, first_run) or first_run
+    name = await run_name(tx, first_run) if earlier else None
     return Analysis(
         signature=signature.key,
         family=signature.family,
@@ -202,7 +191,7 @@ async def _answer(tx: Transaction, record: Entry, failure: _Failure, lesson: Row
         title=_title(signature),
         failing_line=signature.sample,
         seen_before=_seen_before(earlier, signature.key, name),
-        lessons=await _lessons(tx, failure, lesson, earlier),
+        lessons=_lessons(failure, lesson, earlier, told),
         recovery_steps=_recovery_steps(advice),
         advice=_retry_advice(advice, call, first_run, name, new=not earlier),
         event_id=record.id,
@@ -236,7 +225,7 @@ def _seen_before(earlier: list[Row], signature: str, first_run: str | None) -> S
     )
 
 
-async def _lessons(tx: Transaction, failure: _Failure, lesson: Row, earlier: list[Row]) -> tuple[RememberedItem, ...]:
+def _lessons(failure: _Failure, lesson: Row, earlier: list[Row], told: list[Row]) -> tuple[RememberedItem, ...]:
     lessons: list[RememberedItem] = []
     if earlier:
         environment = fingerprint(failure.call.environment)
@@ -244,9 +233,6 @@ async def _lessons(tx: Transaction, failure: _Failure, lesson: Row, earlier: lis
         seen_at = max(row["recorded_at"] for row in earlier)
         lessons.append(items.remembered(Known(lesson, evidence, seen_at), "signatures", "same failure, same step"))
     if failure.step:
-        told = await tx.rows(
-            items.SQL["told_lessons"], scope=failure.call.scope, step=failure.step, limit=MOST_TOLD_LESSONS
-        )
         lessons += [items.remembered(Known(row), "signatures", "told by this step") for row in told]
     return tuple(lessons)
 
@@ -270,7 +256,7 @@ def _recovery_steps(advice: Advice) -> tuple[RecoveryStep, ...]:
 def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None, *, new: bool) -> RetryAdvice:
     because = advice.because.replace(run, name) if run and name else advice.because
     if new:
-        because = because.replace(f", known since {name}", "")
+        because = because.replace(f", known since {run}", "")
     return RetryAdvice(
         verdict=advice.verdict,
         repair=advice.repair,

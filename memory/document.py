@@ -2,7 +2,7 @@
 
 from memory.journal import Entry, EventKind, describe, entry, occurrence_of
 from memory.journal.event import run_of
-from memory.observations import OWN, fingerprint, keep_environment, occurrence_rows
+from memory.observations import OWN, fingerprint, keep_environment, occurrence_attempts
 from memory.postgres import Transaction, load_queries, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
@@ -37,7 +37,7 @@ async def document(call: DocumentDecision, caller: Caller, stores: Stores) -> Do
         if masked.kind == STEP_COMPLETION:
             await _keep_outcome(tx, record, masked, caller)
         documented = Documented(decision_id=f"dec-{record.id}", warnings=scrub_warning(found))
-        await record.finish({"answer": encode(documented), "items": []})
+        record.finish({"answer": encode(documented), "items": []})
     return documented
 
 
@@ -47,9 +47,10 @@ async def _keep_outcome(tx: Transaction, record: Entry, call: DocumentDecision, 
     if began is None or call.step is None or call.end is None:
         return
     occurrence = occurrence_of(call, caller.provenance)
-    await keep_environment(tx, call.environment)
+    keep_environment(tx, call.environment)
     prevented = call.prevention
-    await tx.run(
+    first = await _first_signature(tx, call, began, occurrence)
+    tx.defer(
         SQL["put_outcome"],
         scope=call.scope,
         step=call.step,
@@ -59,7 +60,7 @@ async def _keep_outcome(tx: Transaction, record: Entry, call: DocumentDecision, 
         environment=fingerprint(call.environment),
         prevented_by=prevented.repair if prevented else None,
         prevented_signature=prevented.signature if prevented else None,
-        first_signature=await _first_signature(tx, call, began, occurrence),
+        first_signature=first,
         ended=call.end,
         position=record.position,
         recorded_at=record.recorded_at,
@@ -79,5 +80,5 @@ async def _first_signature(
     # A failure that memory lost is analysed later: then the record has no signature, and the row has.
     if began.signature:
         return began.signature
-    rows = await occurrence_rows(tx, call.scope, call.step or "", occurrence)
+    (rows,) = await tx.gather(occurrence_attempts(call.scope, call.step or "", occurrence))
     return next((row["signature"] for row in rows if row["attempt"] == began.attempt), None)

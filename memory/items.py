@@ -1,6 +1,6 @@
 """Items: how knowledge is stored, named and turned into what is delivered."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -10,8 +10,8 @@ from memory.ids import item_id, may_be_item, shown
 from memory.journal import Entry
 from memory.learning.evidence import Evidence, fold
 from memory.lessons import best_action, evidence_text
-from memory.observations import Key, attempts, observations
-from memory.postgres import Row, Transaction, load_queries
+from memory.observations import attempts, observations
+from memory.postgres import Row, Statement, Transaction, load_queries, statement
 from poimen.contracts.memory_calls import RememberedItem
 from poimen.contracts.vocabulary import ItemKind, Tier, Trust
 
@@ -52,9 +52,9 @@ def lesson_id(scope: str, step: str, signature: str) -> str:
     return item_id("lesson", "signature", scope, step, signature)
 
 
-async def put_item(tx: Transaction, item: NewItem, entry: Entry) -> bool:
-    """Store an item; return False when it is on record already."""
-    row = await tx.row(
+def put_item(item: NewItem, entry: Entry) -> Statement:
+    """Give the statement that stores an item; it has a row unless the item is on record already."""
+    return statement(
         SQL["put_item"],
         id=item.id,
         scope=item.scope,
@@ -72,7 +72,6 @@ async def put_item(tx: Transaction, item: NewItem, entry: Entry) -> bool:
         position=entry.position,
         recorded_at=entry.recorded_at,
     )
-    return row is not None
 
 
 async def find_item(tx: Transaction, name: str, scope: str | None = None) -> Row:
@@ -99,26 +98,43 @@ def _apart(one: str, other: str) -> tuple[str, str]:
 async def with_evidence(
     tx: Transaction, scope: str, rows: Iterable[Row], environment: str, occurrence: str | None = None
 ) -> list[Known]:
-    """Give the items with what their lessons' evidence says now, seen from one environment."""
+    """Give the items with what their lessons' evidence says now, seen from one environment; commits."""
     known = list(rows)
-    keys = {row["id"]: key_of(row) for row in known if row["signature"] is not None}
-    found = await observations(tx, scope, keys.values())
-    return [_known(row, keys.get(row["id"]), found, environment, occurrence) for row in known]
+    lessons = [row["id"] for row in known if row["signature"] is not None]
+    if not lessons:
+        return [Known(row) for row in known]
+    (found,) = await tx.gather(observations(scope, lessons), last=True)
+    return told_by(known, found, environment, occurrence)
 
 
-def _known(
-    row: Row, key: Key | None, found: Mapping[Key, list[Row]], environment: str, occurrence: str | None
-) -> Known:
-    if key is None:
+async def active_items(
+    tx: Transaction,
+    scope: str,
+    ids: Iterable[str],
+    environment: str,
+    occurrence: str | None = None,
+    *,
+    last: bool = False,
+) -> list[Known]:
+    """Give those of some items that may be delivered, as `with_evidence` does; `last` commits."""
+    wanted = list(ids)
+    rows, found = await tx.gather(statement(SQL["items"], ids=wanted), observations(scope, wanted), last=last)
+    return told_by(rows, found, environment, occurrence)
+
+
+def told_by(rows: Iterable[Row], found: Iterable[Row], environment: str, occurrence: str | None = None) -> list[Known]:
+    """Give the items with the evidence that observations hold for them."""
+    by_lesson: dict[str, list[Row]] = {}
+    for observation in found:
+        by_lesson.setdefault(observation["lesson"], []).append(observation)
+    return [_known(row, by_lesson.get(row["id"], []), environment, occurrence) for row in rows]
+
+
+def _known(row: Row, records: list[Row], environment: str, occurrence: str | None) -> Known:
+    if row["signature"] is None:
         return Known(row)
-    records = found[key]
-    evidence = fold(attempts(records), key.signature, environment, occurrence)
+    evidence = fold(attempts(records), row["signature"], environment, occurrence)
     return Known(row, evidence, max((record["recorded_at"] for record in records), default=None))
-
-
-def key_of(row: Row) -> Key:
-    """Give the key whose evidence a lesson's row tells."""
-    return Key(row["step"] or "", row["signature"], row["retired_position"] or 0)
 
 
 def remembered(known: Known, tier: Tier, because: str, score: float | None = None) -> RememberedItem:

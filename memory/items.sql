@@ -43,26 +43,6 @@ set state = 'retired', revision = revision + 1, updated_at = %(recorded_at)s, re
 where tenant = %(tenant)s and id = %(id)s
 returning revision
 
--- name: lessons_of_step
--- The lessons made from a step's failures: the asked ones first, then the latest.
-select items.*, latest.recorded_at as seen_at
-from items
-left join lateral (
-  select position, recorded_at
-  from attempts
-  where tenant = items.tenant and scope = items.scope and step = items.step and signature = items.signature
-  order by position desc
-  limit 1
-) as latest on true
-where items.tenant = %(tenant)s and items.scope = %(scope)s and items.step = %(step)s
-  and items.signature is not null and items.kind = 'lesson' and items.state = 'active'
-order by
-  items.signature is not distinct from %(first)s desc,
-  items.signature = any(%(wanted)s) desc,
-  latest.position desc nulls last,
-  items.id
-limit %(limit)s
-
 -- name: told_lessons
 -- The latest lessons of a step that somebody wrote.
 select *

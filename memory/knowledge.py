@@ -67,9 +67,9 @@ class _Search:
             return found, []
         left = max(ends_at - time.monotonic(), 0.001)
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=left) as tx:
-            rows = await tx.rows(items.SQL["items"], ids=[hit.id for hit in found.hits])
             environment = fingerprint(self.call.environment)
-            known = await items.with_evidence(tx, self.call.scope, rows, environment)
+            ids = [hit.id for hit in found.hits]
+            known = await items.active_items(tx, self.call.scope, ids, environment, last=True)
         by_id = {one.row["id"]: one for one in known}
         return found, [(by_id[hit.id], hit.score) for hit in found.hits if hit.id in by_id]
 
@@ -166,7 +166,7 @@ async def retire(call: RetireKnowledge, caller: Caller, stores: Stores) -> Retir
         row = await tx.row(items.SQL["retire_item"], id=item, position=record.position, recorded_at=record.recorded_at)
         assert row is not None
         retired = Retired(id=shown(item), revision=row["revision"], warnings=scrub_warning(found))
-        await record.finish({"answer": encode(retired), "items": [item]})
+        record.finish({"answer": encode(retired), "items": [item]})
     return retired
 
 

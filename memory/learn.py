@@ -9,7 +9,7 @@ from memory.items import Known, NewItem
 from memory.journal import Entry, EventKind, Origin, describe, entry, occurrence_of
 from memory.learning.pairing import Trial
 from memory.learning.wording import seconds
-from memory.observations import fingerprint, keep_environment, occurrence_rows, record_attempt
+from memory.observations import fingerprint, keep_environment, occurrence_attempts, record_attempt
 from memory.postgres import Row, Transaction, tenant_transaction
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
@@ -50,8 +50,8 @@ async def learn(call: LearnFromExecution, caller: Caller, stores: Stores) -> Lea
         if record.stored is not None:
             answer = decode(Learned, record.stored.result["answer"]).message
             return answer.model_copy(update={"duplicate": True})
-        await record_attempt(tx, record, masked, caller.provenance, call.outcome)
-        await keep_environment(tx, masked.environment)
+        record_attempt(tx, record, masked, caller.provenance, call.outcome)
+        keep_environment(tx, masked.environment)
         credited = await _credited(tx, masked, caller)
         told = await _told(tx, record, masked, caller, secret=found > 0)
         learned = Learned(
@@ -60,7 +60,7 @@ async def learn(call: LearnFromExecution, caller: Caller, stores: Stores) -> Lea
             event_id=record.id,
             warnings=(*scrub_warning(found), *told.warnings),
         )
-        await record.finish({"answer": encode(learned), "items": list(told.changed)})
+        record.finish({"answer": encode(learned), "items": list(told.changed)})
     return learned
 
 
@@ -69,11 +69,10 @@ async def _credited(tx: Transaction, call: LearnFromExecution, caller: Caller) -
     if call.outcome != "succeeded" or call.attempt == 1:
         return _Taught()
     step, occurrence = call.step or "", occurrence_of(call, caller.provenance)
-    rows = await occurrence_rows(tx, call.scope, step, occurrence)
+    (rows,) = await tx.gather(occurrence_attempts(call.scope, step, occurrence))
     failed = dict.fromkeys(row["signature"] for row in rows if row["signature"] is not None)
     ids = [items.lesson_id(call.scope, step, signature) for signature in failed]
-    lessons = await tx.rows(items.SQL["items"], ids=ids)
-    known = await items.with_evidence(tx, call.scope, lessons, fingerprint(call.environment), occurrence)
+    known = await items.active_items(tx, call.scope, ids, fingerprint(call.environment), occurrence)
     sentences = [(one.row["id"], sentence) for one in known if (sentence := _ended(one, rows))]
     return _Taught(about=tuple(i for i, _ in sentences), sentences=tuple(s for _, s in sentences))
 
@@ -117,7 +116,8 @@ async def _told(tx: Transaction, record: Entry, call: LearnFromExecution, caller
         tags=call.tags,
         principal=caller.provenance.principal,
     )
-    if not await items.put_item(tx, item, record):
+    (made,) = await tx.gather(items.put_item(item, record))
+    if not made:
         return _Taught(about=(item.id,), sentences=("the lesson is on record already",))
     held = ("the lesson held a secret; it waits for a reviewer",) if secret else ()
     sentence = "a lesson was kept, unverified" if not secret else "a lesson was kept, in quarantine"

@@ -2,60 +2,39 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from memory.journal import Entry, Provenance, canonical_json, occurrence_of
 from memory.journal.event import run_of
 from memory.learning.outcomes import AppliedAction, Attempt
-from memory.postgres import Row, Transaction, load_queries
+from memory.postgres import Row, Statement, Transaction, load_queries, statement
 from memory.signatures import Signature
 from poimen.contracts.memory_calls import AnalyzeError, LearnFromExecution
 from poimen.contracts.vocabulary import OWN_FAILURES, AttemptOutcome
 
 SQL = load_queries(__package__, "observations.sql")
 LATEST: Final = 200
-"""Failures of a key that evidence is made from; older ones weigh nothing any more."""
+"""Failures that a lesson's evidence is made from; older ones weigh nothing any more."""
 
 # A step that runs longer than its own time-out failed by itself; a lost worker or a cancel says nothing about it.
 OWN: Final = OWN_FAILURES | {"timeout"}
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A step's failure; observations up to the position `floor` no longer count."""
+def observations(scope: str, lessons: Iterable[str]) -> Statement:
+    """Give the statement for the attempts of the latest occurrences that lessons are made from.
 
-    step: str
-    signature: str
-    floor: int = 0
-
-
-async def observations(tx: Transaction, scope: str, keys: Iterable[Key]) -> dict[Key, list[Row]]:
-    """Give the rows of each key's latest occurrences, in the order of their records."""
-    asked = list(dict.fromkeys(keys))
-    found: dict[Key, list[Row]] = {key: [] for key in asked}
-    if not asked:
-        return found
-    by_name = {(key.step, key.signature): key for key in asked}
-    rows = await tx.rows(
-        SQL["observations"],
-        scope=scope,
-        steps=[key.step for key in asked],
-        signatures=[key.signature for key in asked],
-        floors=[key.floor for key in asked],
-        limit=LATEST,
-    )
-    for row in rows:
-        found[by_name[row["step"], row["of_signature"]]].append(row)
-    return found
+    Its rows are in the order of their records, each with the lesson's id as `lesson`; what was recorded before a
+    lesson was retired does not count for it.
+    """
+    return statement(SQL["observations"], scope=scope, lessons=list(lessons), limit=LATEST)
 
 
-async def occurrence_rows(tx: Transaction, scope: str, step: str, occurrence: str) -> list[Row]:
-    """Give the attempts of one occurrence, in order, each with the `title` of its failure."""
-    return await tx.rows(SQL["occurrence"], scope=scope, step=step, occurrence=occurrence)
+def occurrence_attempts(scope: str, step: str, occurrence: str) -> Statement:
+    """Give the statement for the attempts of one occurrence, in order, each with the `title` of its failure."""
+    return statement(SQL["occurrence"], scope=scope, step=step, occurrence=occurrence)
 
 
-async def record_attempt(
+def record_attempt(
     tx: Transaction,
     entry: Entry,
     call: AnalyzeError | LearnFromExecution,
@@ -64,7 +43,7 @@ async def record_attempt(
     signature: Signature | None = None,
 ) -> None:
     """Record the attempt that a call reports; a second report of the same attempt changes nothing."""
-    await tx.run(
+    tx.defer(
         SQL["put_attempt"],
         scope=call.scope,
         step=call.step or "",
@@ -89,10 +68,10 @@ async def record_attempt(
     )
 
 
-async def keep_environment(tx: Transaction, environment: Mapping[str, str]) -> None:
+def keep_environment(tx: Transaction, environment: Mapping[str, str]) -> None:
     """Keep what the environment's fingerprint stands for."""
     if environment:
-        await tx.run(SQL["put_environment"], fingerprint=fingerprint(environment), parts=dict(environment))
+        tx.defer(SQL["put_environment"], fingerprint=fingerprint(environment), parts=dict(environment))
 
 
 async def run_name(tx: Transaction, run: str | None) -> str | None:

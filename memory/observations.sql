@@ -17,24 +17,25 @@ values (%(tenant)s, %(fingerprint)s, %(parts)s)
 on conflict do nothing
 
 -- name: observations
--- The attempts of the latest occurrences of some keys, from after the position at which their lesson was retired.
-with keys as (
-  select *
-  from unnest(%(steps)s::text[], %(signatures)s::text[], %(floors)s::bigint[]) as given (step, signature, floor)
+-- The attempts of the latest occurrences that some lessons are made from, from after each one's retirement.
+with lessons as (
+  select id, coalesce(step, '') as step, signature, coalesce(retired_position, 0) as floor
+  from items
+  where tenant = %(tenant)s and id = any(%(lessons)s) and signature is not null
 ),
 seen as (
-  select distinct keys.step, keys.signature, keys.floor, latest.occurrence
-  from keys
+  select distinct lessons.id, lessons.step, lessons.floor, latest.occurrence
+  from lessons
   cross join lateral (
     select occurrence
     from attempts
-    where tenant = %(tenant)s and scope = %(scope)s and step = keys.step and signature = keys.signature
-      and position > keys.floor
+    where tenant = %(tenant)s and scope = %(scope)s and step = lessons.step and signature = lessons.signature
+      and position > lessons.floor
     order by position desc
     limit %(limit)s
   ) as latest
 )
-select seen.signature as of_signature, attempts.*
+select seen.id as lesson, attempts.*
 from seen
 join attempts on attempts.tenant = %(tenant)s and attempts.scope = %(scope)s and attempts.step = seen.step
   and attempts.occurrence = seen.occurrence and attempts.position > seen.floor

@@ -72,9 +72,9 @@ class _Recall:
         if not found.hits:
             return found, ()
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
-            rows = await tx.rows(items.SQL["items"], ids=[hit.id for hit in found.hits])
             environment = fingerprint(self.call.environment)
-            return found, tuple(await items.with_evidence(tx, self.call.scope, rows, environment))
+            ids = [hit.id for hit in found.hits]
+            return found, tuple(await items.active_items(tx, self.call.scope, ids, environment, last=True))
 
     async def vault(self, words: Awaitable[str]) -> list[Fit]:
         shelf = await self.stores.notes.read(self.caller.tenant)

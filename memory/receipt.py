@@ -36,9 +36,11 @@ async def keep_receipt(receipt: Receipt, caller: Caller, stores: Stores, seconds
     if seconds < LEAST_SECONDS:
         return _lost(package)
     try:
-        async with tenant_transaction(stores.pool, caller.tenant, deadline_seconds=seconds) as tx:
+        # A receipt alone is not waited for until it is on disk: one that a crash undoes is one that counts for nothing.
+        durable = receipt.decided is not None
+        async with tenant_transaction(stores.pool, caller.tenant, deadline_seconds=seconds, durable=durable) as tx:
             policy, position = await _decision(tx, receipt, caller)
-            await _put(tx, receipt, caller, position)
+            _put(tx, receipt, caller, position)
     except PoimenError:
         return _lost(package)
     return package.model_copy(update={"policy_decision_id": policy})
@@ -64,9 +66,9 @@ async def _decision(tx: Transaction, receipt: Receipt, caller: Caller) -> tuple[
     return f"pol-{recorded.id}", recorded.position
 
 
-async def _put(tx: Transaction, receipt: Receipt, caller: Caller, position: int | None) -> None:
+def _put(tx: Transaction, receipt: Receipt, caller: Caller, position: int | None) -> None:
     call, package = receipt.call, receipt.package
-    await tx.run(
+    tx.defer(
         SQL["put_receipt"],
         package_id=package.package_id,
         scope=call.scope,

@@ -9,8 +9,8 @@ from memory.items import Known
 from memory.journal import Provenance, occurrence_of
 from memory.learning.outcomes import StepOutcome
 from memory.learning.prevent import prevent
-from memory.observations import fingerprint, occurrence_rows
-from memory.postgres import Row, Transaction, load_queries
+from memory.observations import fingerprint, occurrence_attempts
+from memory.postgres import Row, Transaction, load_queries, statement
 from poimen.contracts.memory_calls import EarlierAttempt, GetContext, Prevention
 
 SQL = load_queries(__package__, "step_knowledge.sql")
@@ -19,6 +19,7 @@ MOST_TOLD: Final = 2
 # Enough to see six executions without prevention behind a hold-out every tenth.
 LATEST_OUTCOMES: Final = 100
 LATEST_RUNS: Final = 20
+LATEST_ATTEMPTS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +42,36 @@ class Prevented:
 
 
 async def step_knowledge(tx: Transaction, call: GetContext, provenance: Provenance) -> StepKnowledge:
-    """Read what is on record of the step that a call names."""
+    """Read what is on record of the step that a call names, in two round trips; commits."""
     step, scope = call.step or "", call.scope
-    outcomes = await tx.rows(SQL["latest_outcomes"], scope=scope, step=step, limit=LATEST_OUTCOMES)
-    began = {row["first_signature"] for row in outcomes} | {row["prevented_signature"] for row in outcomes}
-    rows = await tx.rows(
-        items.SQL["lessons_of_step"],
-        scope=scope,
-        step=step,
-        first=call.last_signature,
-        wanted=sorted(began - {None}),
-        limit=MOST_LESSONS,
-    )
     occurrence = occurrence_of(call, provenance)
-    lessons = await items.with_evidence(tx, scope, rows, fingerprint(call.environment), occurrence)
-    told = await tx.rows(items.SQL["told_lessons"], scope=scope, step=step, limit=MOST_TOLD) if step else []
-    helped = await tx.rows(SQL["helped"], scope=scope, step=step, limit=LATEST_RUNS)
+    place = {"scope": scope, "step": step}
+    outcomes, rows, told, helped, *attempts = await tx.gather(
+        statement(SQL["latest_outcomes"], **place, limit=LATEST_OUTCOMES),
+        statement(
+            SQL["lessons"],
+            **place,
+            first=call.last_signature,
+            outcomes=LATEST_OUTCOMES,
+            attempts=LATEST_ATTEMPTS,
+            limit=MOST_LESSONS,
+        ),
+        statement(items.SQL["told_lessons"], **place, limit=MOST_TOLD),
+        statement(SQL["helped"], **place, limit=LATEST_RUNS),
+        *([occurrence_attempts(scope, step, occurrence)] if call.attempt > 1 else []),
+    )
     return StepKnowledge(
-        lessons=tuple(lessons),
+        lessons=tuple(await items.with_evidence(tx, scope, rows, fingerprint(call.environment), occurrence)),
         told=tuple(Known(row) for row in told),
         outcomes=tuple(_outcome(row) for row in outcomes),
-        earlier=await _earlier(tx, call, occurrence),
+        earlier=_earlier(call, attempts[0] if attempts else []),
         helped={row["id"]: (row["worked"], row["tried"]) for row in helped},
     )
 
 
-async def _earlier(tx: Transaction, call: GetContext, occurrence: str) -> tuple[EarlierAttempt, ...]:
-    if call.earlier_attempts or call.attempt == 1:
+def _earlier(call: GetContext, rows: list[Row]) -> tuple[EarlierAttempt, ...]:
+    if call.earlier_attempts:
         return call.earlier_attempts
-    rows = await occurrence_rows(tx, call.scope, call.step or "", occurrence)
     return tuple(
         EarlierAttempt(
             attempt=row["attempt"],
@@ -120,5 +122,5 @@ async def failure_words(tx: Transaction, scope: str, signature: str | None) -> s
     """Give the words of a failure that was seen in this scope, "" for one that was not."""
     if not signature:
         return ""
-    row = await tx.row(SQL["signature_words"], scope=scope, signature=signature)
-    return f"{row['title']} {row['template']} {row['sample']}" if row else ""
+    (rows,) = await tx.gather(statement(SQL["signature_words"], scope=scope, signature=signature), last=True)
+    return " ".join(f"{row['title']} {row['template']} {row['sample']}" for row in rows)

@@ -6,6 +6,41 @@ where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
 order by position desc
 limit %(limit)s
 
+-- name: lessons
+-- The lessons made from a step's failures: the asked one first, then those its latest executions began with or were
+-- kept from, then the latest. Each failure is looked up by itself, so that a step may have any number of them.
+with began as (
+  select first_signature, prevented_signature
+  from step_outcomes
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
+  order by position desc
+  limit %(outcomes)s
+),
+recent as (
+  select signature, position
+  from attempts
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and signature is not null
+  order by position desc
+  limit %(attempts)s
+),
+wanted as (
+  select signature, min(rank) as rank, max(position) as position
+  from (
+    select %(first)s::text, 1, null::bigint
+    union all select first_signature, 2, null from began
+    union all select prevented_signature, 2, null from began
+    union all select signature, 3, position from recent
+  ) as named (signature, rank, position)
+  where signature is not null
+  group by signature
+)
+select items.*
+from wanted
+join items on items.tenant = %(tenant)s and items.scope = %(scope)s and items.step = %(step)s
+  and items.signature = wanted.signature and items.kind = 'lesson' and items.state = 'active'
+order by wanted.rank, wanted.position desc nulls last, items.id
+limit %(limit)s
+
 -- name: signature_words
 -- What a failure looked like when it was first seen in a scope.
 select title, template, sample

@@ -9,7 +9,7 @@ from typing import Any
 
 from memory.errors import Conflict
 from memory.journal.event import Event, storable
-from memory.postgres import Transaction, jsonb, load_queries
+from memory.postgres import Row, Transaction, jsonb, load_queries, statement
 
 SQL = load_queries(__package__, "journal.sql")
 # Parts of a payload above this many UTF-8 bytes are stored beside the journal, where retention may drop them.
@@ -50,12 +50,12 @@ class Entry:
         self.stored = stored
         self.finished = stored
 
-    async def finish(self, result: Mapping[str, Any]) -> Recorded:
-        """Append the event with the answer that any repetition of the call will get."""
+    def finish(self, result: Mapping[str, Any]) -> Recorded:
+        """Append the event, with the commit, with the answer that any repetition of the call will get."""
         if self.finished is not None:
             raise RuntimeError("This entry is finished.")
         answer = storable(result)
-        await _append(self._tx, self._event, self, answer)
+        _append(self._tx, self._event, self, answer)
         self._tx.announce()
         self.finished = _recorded(self, answer, duplicate=False)
         return self.finished
@@ -70,10 +70,12 @@ async def entry(tx: Transaction, event: Event) -> AsyncIterator[Entry]:
     """
     if event.tenant != tx.tenant:
         raise ValueError("The event belongs to another tenant than its transaction.")
-    drawn = await tx.row(SQL["reserve"], key=event.key)
-    assert drawn is not None
+    # Two statements: the second one's snapshot is younger than the first one's wait.
+    (drawn,), found = await tx.gather(
+        statement(SQL["reserve"], key=event.key), statement(SQL["find_event"], key=event.key)
+    )
     place = _Place(drawn["position"], drawn["id"], drawn["recorded_at"])
-    opened = await _stored(tx, event) or Entry(tx, event, place, None)
+    opened = _stored(tx, event, found[0]) if found else Entry(tx, event, place, None)
     yield opened
     if opened.finished is None:
         raise RuntimeError("An entry was left without a result.")
@@ -82,13 +84,10 @@ async def entry(tx: Transaction, event: Event) -> AsyncIterator[Entry]:
 async def record(tx: Transaction, event: Event, result: Mapping[str, Any] | None = None) -> Recorded:
     """Append an event that has no derived rows, or return what is on record under its key."""
     async with entry(tx, event) as opened:
-        return opened.stored or await opened.finish(result or {})
+        return opened.stored or opened.finish(result or {})
 
 
-async def _stored(tx: Transaction, event: Event) -> Entry | None:
-    row = await tx.row(SQL["find_event"], key=event.key)
-    if row is None:
-        return None
+def _stored(tx: Transaction, event: Event, row: Row) -> Entry:
     if row["request_hash"] != event.request_hash:
         raise Conflict("The same idempotency key was used before with another request.")
     place = _Place(row["position"], row["id"], row["recorded_at"])
@@ -105,12 +104,12 @@ def _recorded(place: _Place | Entry, result: dict[str, Any], *, duplicate: bool)
     )
 
 
-async def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str, Any]) -> None:
+def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str, Any]) -> None:
     payload, parts, bodies = _split(storable(event.payload))
     for sha256, text in bodies.items():
-        await tx.run(SQL["keep_body"], sha256=sha256, bytes=len(text.encode()), text=text)
+        tx.defer(SQL["keep_body"], sha256=sha256, bytes=len(text.encode()), text=text)
     caller = event.provenance
-    await tx.run(
+    tx.defer(
         SQL["insert_event"],
         position=opened.position,
         id=opened.id,

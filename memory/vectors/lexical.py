@@ -7,7 +7,7 @@ from typing import Final
 from memory.notes.note import LIBRARY
 from memory.postgres.pool import Pool
 from memory.postgres.queries import load_queries
-from memory.postgres.transaction import Row, tenant_transaction
+from memory.postgres.transaction import Row, statement, tenant_transaction
 from memory.vectors.index import Condition, Document, Found, Hit, Query
 from memory.vectors.tokens import terms
 
@@ -37,8 +37,8 @@ class LexicalIndex:
             )
             if put is None:
                 return False
-            await tx.run(SQL["drop_postings"], **place)
-            await tx.run(SQL["put_postings"], **place, terms=list(counted), frequencies=list(counted.values()))
+            tx.defer(SQL["drop_postings"], **place)
+            tx.defer(SQL["put_postings"], **place, terms=list(counted), frequencies=list(counted.values()))
         return True
 
     async def remove(self, tenant: str, scope: str, item_id: str, version: int, *, deadline_seconds: float) -> bool:
@@ -63,13 +63,14 @@ class LexicalIndex:
         if not wanted:
             return Found(empty_reason="no_evidence", empty_because="the query has no words to search by")
         async with tenant_transaction(self.pool, query.tenant, deadline_seconds=deadline_seconds) as tx:
-            rows = await tx.rows(
+            asked = statement(
                 SQL["search"],
                 scopes=sorted({query.scope, LIBRARY}),
                 terms=wanted,
                 kinds=list(query.kinds),
                 limit=query.limit,
             )
+            (rows,) = await tx.gather(asked, last=True)
         return _found(rows, query.scope)
 
     async def health(self, tenant: str, *, deadline_seconds: float) -> Condition:

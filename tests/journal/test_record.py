@@ -70,7 +70,7 @@ async def write_beside(pool: Pool, event: Event, *, finish: bool, error: Excepti
     async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx, entry(tx, event) as opened:
         await tx.run("insert into environments values (%(tenant)s, 'f', '{}')")
         if finish:
-            await opened.finish({})
+            opened.finish({})
         if error is not None:
             raise error
 
@@ -98,7 +98,7 @@ async def test_derived_rows_may_name_the_position_before_the_event_is_written(
 ) -> None:
     async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
         async with entry(tx, make_event()) as opened:
-            finished = await opened.finish({})
+            finished = opened.finish({})
         (stored,) = await events_of_run(tx, "rel-7")
     assert (opened.position, opened.id, opened.recorded_at) == (stored.position, stored.id, stored.recorded_at)
     assert finished.position == stored.position

@@ -103,6 +103,7 @@ create table attempts (
 );
 create index attempts_by_signature on attempts (tenant, scope, step, signature, position desc)
   where signature is not null;
+create index attempts_by_step on attempts (tenant, scope, step, position desc) where signature is not null;
 create index attempts_by_run on attempts (tenant, run, position) where run is not null;
 
 create table signatures (
@@ -171,7 +172,10 @@ create table items (
   retired_position bigint,
   primary key (tenant, id)
 );
-create index items_by_signature on items (tenant, scope, step, signature);
+-- The signature first: a search by it names no step.
+create index items_by_signature on items (tenant, scope, signature, step);
+-- For the beginning of an id, whatever the database's collation.
+create index items_by_beginning on items (tenant, id text_pattern_ops);
 create index items_by_scope on items (tenant, scope, state, kind);
 
 -- What was delivered to one attempt. Written within the deadline of the call that delivers it.

@@ -1,0 +1,161 @@
+"""Measure what a memory call costs in a table of a thousand signatures and in one of a million.
+
+`python -m benchmarks.lookup --rows 1000000 --json`; each cost is a ratio to an empty transaction of the same table.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import tempfile
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.costs import in_turn, ratio
+from memory.analyze import analyze
+from memory.journal import Origin, Provenance
+from memory.postgres import tenant_transaction
+from memory.postgres.migrate import migrate
+from memory.recall import recall
+from memory.settings import MemorySettings
+from memory.stores import Caller, Stores, build_stores
+from poimen.contracts.memory_calls import AnalyzeError, GetContext
+from worker.stack.postgres import RunningPostgres, postgres_server
+from worker.stack.state import choose_ports
+
+FEW: Final = 1_000
+MANY: Final = 1_000_000
+DEADLINE_SECONDS: Final = 60.0
+
+# A scope has a thousand signatures in twenty steps: a memory grows by projects, and each of them stays what it is.
+FILL: Final = """
+create temp table grown as
+select n, 'scope-' || n / 1000 as scope, 'step-' || n % 20 as step, 's1:' || md5(n::text) as signature,
+  'les-' || md5('item' || n) as item, 'run-' || n / 20 as run, now() as at
+from generate_series(0, {rows} - 1) as n;
+
+insert into signatures (tenant, scope, signature, kind, family, title, template, sample, first_position, first_at)
+select 'local', scope, signature, 'exception', 'f' || n % 997, 'failure ' || n, 'failure <n>', 'failure ' || n, n, at
+from grown;
+
+insert into items (
+  tenant, id, scope, kind, level, title, text, origin, trust, step, signature, created_at, updated_at, created_position
+)
+select 'local', item, scope, 'lesson', 'L1', 'failure ' || n, 'failure ' || n, 'harness_outcome', 'observed', step,
+  signature, at, at, n
+from grown;
+
+insert into attempts (
+  tenant, scope, step, occurrence, attempt, run, outcome, source, signature, action, repair, position, recorded_at
+)
+select 'local', scope, step, run || '/' || step, attempt, run, case attempt when 1 then 'failed' else 'succeeded' end,
+  'step', case attempt when 1 then signature end, case attempt when 1 then 'none' else 'repair' end,
+  case attempt when 1 then null else 'mend' end, n * 2 + attempt, at
+from grown, generate_series(1, 2) as attempt;
+
+insert into step_outcomes (
+  tenant, scope, step, run, visit, environment, first_signature, ended, position, recorded_at
+)
+select 'local', scope, step, run, 1, '', signature, 'succeeded', n, at from grown;
+
+insert into receipts (tenant, package_id, scope, run, step, visit, attempt, item_ids)
+select 'local', 'ctx-' || n, scope, run, step, 1, 2, array[item] from grown;
+
+insert into lexical_documents (tenant, scope, item_id, kind, level, state, length, version)
+select 'local', scope, item, 'lesson', 'L1', 'active', 3, n from grown;
+
+insert into lexical_postings (tenant, scope, term, item_id, frequency)
+select 'local', scope, term, item, 1 from grown, unnest(array['failure', 'w' || n % 251, 'n' || n]) as term;
+
+insert into journal (
+  tenant, scope, kind, key, request_hash, workflow_id, run_id, run, step, origin, payload, result
+)
+select 'local', scope, 'decision_documented', 'grown-' || n, sha256('x'), run, run, run, step, 'harness_outcome',
+  jsonb_build_object('scope', scope, 'kind', 'gate', 'decision', 'passed'), '{{}}'
+from grown;
+
+drop table grown;
+analyze;
+"""
+
+
+async def measure(rows: int, times: int = 100) -> dict[str, Any]:
+    """Give what AnalyzeError and GetContext cost at a thousand signatures and at `rows`, and how that grew."""
+    found = {str(size): await _at(size, times) for size in dict.fromkeys((FEW, rows))}
+    few, many = found[str(FEW)], found[str(rows)]
+    grown = {name: round(many[name]["ratio"] / few[name]["ratio"], 2) for name in few}
+    return {"signatures": found, "grown": grown}
+
+
+async def _at(rows: int, times: int) -> dict[str, Any]:
+    async with _filled(rows) as stores:
+        calls = {
+            "empty": lambda: _empty(stores),
+            "AnalyzeError": lambda: _analyze(stores),
+            "GetContext": lambda: _recall(stores),
+        }
+        await in_turn(calls, 10)  # connections, plans and pages as they are after a while
+        took = await in_turn(calls, times)
+    return {name: ratio(took[name], took["empty"]) for name in ("AnalyzeError", "GetContext")}
+
+
+@contextlib.asynccontextmanager
+async def _filled(rows: int) -> AsyncIterator[Stores]:
+    async with contextlib.AsyncExitStack() as parts:
+        folder = Path(parts.enter_context(tempfile.TemporaryDirectory()))
+        port = choose_ports(["postgres"])["postgres"]
+        postgres: RunningPostgres = await parts.enter_async_context(
+            postgres_server(folder / "postgres", port=port, log=folder / "postgres.log")
+        )
+        await migrate(postgres.owner_dsn)
+        await postgres.run_sql(FILL.format(rows=rows), postgres.dsn("postgres"))
+        (folder / "vault").mkdir()
+        settings = MemorySettings(
+            postgres_dsn=postgres.app_dsn, masking_key=b"a key for benchmarks", vault_path=folder / "vault"
+        )
+        stores = build_stores(settings)
+        await stores.pool.open()
+        parts.push_async_callback(stores.pool.close)
+        yield stores
+
+
+async def _empty(stores: Stores) -> None:
+    async with tenant_transaction(stores.pool, "local", deadline_seconds=DEADLINE_SECONDS) as tx:
+        await tx.rows("select 1 as one")
+
+
+async def _analyze(stores: Stores) -> None:
+    await analyze(AnalyzeError(scope="scope-0", step="step-1", error="ValueError: no key"), _caller(), stores)
+
+
+async def _recall(stores: Stores) -> None:
+    call = GetContext(scope="scope-0", step="step-1", task="mend failure w17", deadline_ms=60_000)
+    await recall(call, _caller(), stores)
+
+
+def _caller() -> Caller:
+    run = uuid.uuid4().hex
+    return Caller("local", Provenance(key=run, origin=Origin.CALLER, run_id=run), DEADLINE_SECONDS)
+
+
+def main() -> int:
+    """Read the command line and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=MANY, help="signatures in the large table")
+    parser.add_argument("--times", type=int, default=100, help="how often each call is measured")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
+    asked = parser.parse_args()
+    found = asyncio.run(measure(asked.rows, asked.times))
+    if asked.json:
+        print(json.dumps(found, indent=1))
+        return 0
+    for size, calls in found["signatures"].items():
+        for name, cost in calls.items():
+            print(f"{int(size):>9,} signatures: {name} {cost['ratio']} × an empty transaction ({cost['median_ms']} ms)")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
