@@ -15,8 +15,10 @@ from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
+from temporalio.worker import Worker
 
 from tests.workflows.conftest import (
+    RUNNER,
     Harness,
     StandInMemory,
     analysis,
@@ -26,6 +28,7 @@ from tests.workflows.conftest import (
     step,
     workers,
 )
+from tests.workflows.test_own_workflow import Planning, Plans
 from worker.stack.child import packaged_program
 from worker.stack.temporal import SEARCH_ATTRIBUTES
 
@@ -50,7 +53,9 @@ async def _record(client: Client, name: str, scenario: Any, folder: Path) -> Non
         harness = Harness(client, name, folder, memory)
         for label, workflow_id in (await scenario(harness)).items():
             history = await client.get_workflow_handle(workflow_id).fetch_history()
-            text = json.dumps(_without_paths(json.loads(history.to_json()), str(folder)), indent=1, sort_keys=True)
+            # The id is part of what is replayed: children are named after it.
+            kept = {"workflow_id": workflow_id, **_without_paths(json.loads(history.to_json()), str(folder))}
+            text = json.dumps(kept, indent=1, sort_keys=True)
             with (FOLDER / f"{name}-{label}.json").open("x") as file:
                 file.write(text + "\n")
 
@@ -122,7 +127,18 @@ async def _lost(harness: Harness) -> dict[str, str]:
     return {"run": "lost", "step": "lost/build", "records": f"lost/records/{result['run']}/1"}
 
 
-SCENARIOS = {"plain": _plain, "steered": _steered, "back": _back, "cancelled": _cancelled, "lost": _lost}
+async def _own(harness: Harness) -> dict[str, str]:
+    queue = f"{harness.queue}-own"
+    worker = Worker(
+        harness.client, task_queue=queue, workflows=[Planning], activities=[Plans(2).activity()], workflow_runner=RUNNER
+    )
+    message = {"queue": harness.queue, "how": "plain", "times": 2}
+    async with worker:
+        await harness.client.execute_workflow(Planning.run, message, id="own", task_queue=queue)
+    return {"workflow": "own"}
+
+
+SCENARIOS = {"plain": _plain, "steered": _steered, "back": _back, "cancelled": _cancelled, "lost": _lost, "own": _own}
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))

@@ -1,5 +1,6 @@
 """Histories of every released version replay under today's workflow code."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
 from tests.workflows.conftest import RUNNER
+from tests.workflows.test_own_workflow import Planning
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
@@ -22,7 +24,7 @@ def test_there_are_histories_of_every_workflow() -> None:
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_history_replays(path: Path) -> None:
-    replayer = Replayer(workflows=[HarnessRun, HarnessStep, DeliverRecords], workflow_runner=RUNNER)
-    text = path.read_text()  # noqa: ASYNC240  because the file is small and nothing else runs
+    replayer = Replayer(workflows=[HarnessRun, HarnessStep, DeliverRecords, Planning], workflow_runner=RUNNER)
+    recorded = json.loads(path.read_text())  # noqa: ASYNC240  because the file is small and nothing else runs
 
-    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, text))
+    await replayer.replay_workflow(WorkflowHistory.from_json(recorded.pop("workflow_id"), recorded))
