@@ -52,7 +52,7 @@ _PREFIX = re.compile(
     r"|#\d{1,4} (?:\d{1,6}\.\d{1,4}(?: |$)|(?=ERROR|\[))"
     r"|##\[(?:error|group|warning|command)\]"
     r"|::(?:error|warning)[^:\n]{0,300}::"
-    r"|[A-Za-z][\w.-]{0,60} {0,30}\|(?: |$)"
+    r"|[A-Za-z][\w.-]{0,60}+ {0,30}+\|(?: |$)"
     r"|\s{0,12}[\u2502\u2503\u2577\u2575\u256d\u2570\u251c\u2514\u23bf\u23ba\u2713\u2716\u27"
     r"17\u2718\u2715\u00d7\u274c\u26a0\u2a2f\u203c\u2500\u25b6\u25b8]{1,4}\s{0,4}"
     r"|(?:Warning|Normal)\s{1,6}\w{1,40}\s{1,6}(?:\d+[dhms]){1,3}(?: \(x\d+ over \w+\))?\s{1"
@@ -61,7 +61,7 @@ _PREFIX = re.compile(
     r"|npm (?:ERR!|error|WARN|verb)(?: |$)"
     r"|\s?ERR_PNPM_(?=\W)"
     r"|\[(?:pid|PID)? ?\d{1,8}\](?::? |$)"
-    r"|(?:[\w.-]{1,60} )?[\w./-]{1,40}\[\d{1,8}\]: "
+    r"|(?:[\w.-]{1,60}+ )?[\w./-]{1,40}+\[\d{1,8}\]: "
 )
 _GROUP_MARK = re.compile(r"^\s{0,40}[|+](?:-\+-+ \d+ -+)?\s?")
 _MOST_PREFIXES = 4

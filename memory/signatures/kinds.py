@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _TITLE_CHARACTERS = 60
+_MASK = re.compile(r"<[a-z]{1,12}>")
 
 # (kind, pattern, title); the first that fits wins. `{0}` is the first group that took part.
 _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
@@ -95,8 +96,14 @@ def kind_and_title(words: str, shape: str) -> tuple[str, str]:
 
 
 def shortened(words: str) -> str:
-    """Return the words cut to 60 characters."""
-    return words if len(words) <= _TITLE_CHARACTERS else words[: _TITLE_CHARACTERS - 1].rstrip() + "\u2026"
+    """Return the words cut to 60 characters, never inside a mask."""
+    if len(words) <= _TITLE_CHARACTERS:
+        return words
+    cut = words[: _TITLE_CHARACTERS - 1]
+    opened = cut.rfind("<")
+    if opened > cut.rfind(">") and _MASK.match(words, opened):
+        cut = cut[:opened].rstrip("'\"`(")
+    return cut.rstrip() + "\u2026"
 
 
 def family_parts(kind: str, template: str) -> tuple[str, ...]:

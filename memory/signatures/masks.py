@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
-from memory.signatures.paths import NOUN_BEFORE, looks_random, path_name, relative_name, without_version
-from memory.signatures.volatile import VOLATILE
+from memory.signatures.paths import is_named, looks_random, path_name, relative_name, without_version
+from memory.signatures.volatile import volatile
 
 # Words before a quoted text that say that it is a value, and no name.
 _VALUE_BEFORE = re.compile(
@@ -14,6 +13,10 @@ _VALUE_BEFORE = re.compile(
     r"|invalid (?:value|date|time|json|format|uuid|number|integer|literal).{0,30}|\bgot|\breceived|parsing"
     r"|unexpected token|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
 )
+_VALUE_MARKS = (
+    "literal", "input syntax", "convert", "time data", "isoformat string", "entry", "user", "invalid", "got",
+    "received", "parsing", "unexpected token", "value", "host", "login", "password for", "account", "'@",
+)  # fmt: skip
 _ROUTE_BEFORE = re.compile(r"(?i:\burl: |\burl |\bpath: |\broute )$|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS):? $")
 _FILE_WITH_PLACE = re.compile(r"^(?P<name>.*?)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))$")
 # A name that no kind of volatile part looks like: a digit after an underscore may be an id by prefix.
@@ -23,25 +26,32 @@ _LABEL = re.compile(
 )  # a target of a build graph, which no folder makes volatile
 
 
+def _is_value(before: str) -> bool:
+    lower = before.lower()
+    return any(mark in lower for mark in _VALUE_MARKS) and _VALUE_BEFORE.search(before) is not None
+
+
 class ErrorMasker:
     """Masks one line, and counts what it masked and remembers what it kept as identity."""
 
     def __init__(self) -> None:
-        self.masked: Counter[str] = Counter()
+        self.masked: dict[str, int] = {}
         self.kept: list[tuple[str, str]] = []
 
     def mask(self, words: str) -> str:
         """Return the words with every volatile part replaced."""
-        return VOLATILE.sub(self._replace, words)
+        return volatile(words).sub(self._replace, words)
 
     def _count(self, kind: str) -> str:
-        self.masked[kind] += 1
+        self.masked[kind] = self.masked.get(kind, 0) + 1
         return f"<{kind}>"
 
     def _replace(self, match: re.Match[str]) -> str:
-        kind, word = match.lastgroup or "", match[0]
-        if kind in {"plain", "letters", "standard"}:
+        kind, word = match.lastgroup, match[0]
+        if kind is None or kind == "standard":
             return word
+        if kind == "plain_number":
+            return self._count("number")
         if kind == "quoted":
             return self._quoted(match)
         if kind == "code":
@@ -67,7 +77,7 @@ class ErrorMasker:
         root = word[0] in "/~\\" or word[1:2] == ":"
         kept = path_name(word) if root else relative_name(word, before)
         if kept != word:
-            self.masked["path"] += 1
+            self._count("path")
         return kept
 
     def _quoted(self, match: re.Match[str]) -> str:
@@ -75,7 +85,7 @@ class ErrorMasker:
         if not inner:
             return "''"
         before = match.string[max(0, match.start() - 70) : match.start()]
-        if _VALUE_BEFORE.search(before) and match["q"] != "`":
+        if match["q"] != "`" and _is_value(before):
             return f"'{self._count('value')}'"
         kept = self._quoted_name(inner, before)
         if "<" not in kept:
@@ -87,14 +97,14 @@ class ErrorMasker:
             return self._count("address")
         if _LABEL.fullmatch(inner):
             return inner
-        if " " not in inner and NOUN_BEFORE.search(before):
+        if " " not in inner and is_named(before):
             if inner.startswith(("/", ".", "~")):
                 return re.split(r"[\\/]", inner.rstrip("/"))[-1]
             if ":\\" not in inner and ":/" not in inner:
                 return without_version(inner)
         rooted = inner[0] in "/~\\" or inner[1:3] in {":\\", ":/"} or inner.startswith(("./", "../"))
         if rooted and not re.search(r" [-/&|>]", inner):
-            self.masked["path"] += 1
+            self._count("path")
             return path_name(inner)
         if _PLAIN_NAME.fullmatch(inner) and not looks_random(inner):
             return inner

@@ -17,20 +17,22 @@ class Pass(NamedTuple):
     into: str = ""
 
 
-_IDS = Pass(
-    ("ID", "Id", "id"),
-    re.compile(
-        r"\b(?:[Rr]equest|[Hh]ost|[Tt]race|[Cc]orrelation|[Ss]pan|Session|Event|Transaction)[-_ ]?[Ii][Dd]"
-        r"['\"]?[:= ]{1,3}['\"]?[\w+/=.-]{4,200}"
+_IDS: tuple[Pass, ...] = (
+    Pass(
+        ("ID", "Id", "id"),
+        re.compile(
+            r"\b(?:[Rr]equest|[Hh]ost|[Tt]race|[Cc]orrelation|[Ss]pan|Session|Event|Transaction)[-_ ]?[Ii][Dd]"
+            r"['\"]?[:= ]{1,3}['\"]?[\w+/=.-]{4,200}"
+        ),
+        "<id>",
     ),
-    "<id>",
 )
-# The ends of the nouns below, which stand in the words whatever their first letter's case is.
 _NUMBERED_THINGS = (
-    "orkflow", "un", "ob", "ask", "ession", "equest", "ransaction", "rder", "nstance", "orker", "hread", "uild",
-    "ttempt", "onnection", "ontainer", "ode", "hard", "artition", "unner", "gent",
+    "workflow", "run", "job", "task", "session", "request", "transaction", "order", "instance", "worker", "thread",
+    "build", "attempt", "connection", "container", "node", "shard", "partition", "runner", "agent",
 )  # fmt: skip
-_PASSES = (
+_AMOUNTS = r"(?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)"
+_PASSES: tuple[Pass, ...] = (
     # The number differs between platforms, the words behind it say the same.
     Pass(("[Errno",), re.compile(r"\[Errno -?\d+\] (?=\S)")),
     # Which file asked for a missing module is surroundings; which module is missing is not.
@@ -51,7 +53,19 @@ _PASSES = (
         ),
     ),
     Pass(
-        (),
+        (
+            "from versions: ",
+            "@INC ",
+            "choose from ",
+            "vailable ",
+            "available: ",
+            "alid ",
+            "expected one of",
+            "options: ",
+            "allowed ",
+            "must be one of",
+            "supported values",
+        ),
         re.compile(
             r" ?\((?:from versions: |@INC |choose from |available: |valid |expected one of|options: |allowed )"
             r".{0,1500}?\)(?=\W|$)"
@@ -61,7 +75,23 @@ _PASSES = (
         ),
     ),
     Pass(
-        (),
+        (
+            "-> [Help",
+            "id you ",
+            "aybe you ",
+            "Perhaps ",
+            "Forgot ",
+            "or more ",
+            "See ",
+            "Visit ",
+            "Learn more",
+            "Read more",
+            "More info",
+            "Please ",
+            "Consider ",
+            "You can ",
+            "If you ",
+        ),
         re.compile(
             r"(?:-> \[Help|[Dd]id you (?:mean|forget)|[Mm]aybe you meant|Perhaps you|Forgot to import"
             r"|[Ff]or more (?:information|details)|See (?:https?://|the |'|also )|Visit |Learn more"
@@ -75,29 +105,33 @@ _PASSES = (
         ("line ", " in ", "position", "character", "("),
         re.compile(
             r" in \S{1,300} on line \d+| \((?:[A-Za-z]:)?[\\/][^\s()]{1,300}\)$"
-            r"| ?\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)| at line \d+(?:,? column \d+)?"
-            r"| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|,? line \d+\b(?:,? column \d+)?"
+            r"| \([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)|\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)"
+            r"| at line \d+(?:,? column \d+)?"
+            r"| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|, line \d+\b(?:,? column \d+)?"
+            r"| line \d+\b(?:,? column \d+)?"
             r"| at \S{1,300} line \d+\b| at character \d+| in \S{0,300}[\\/][^\s:]{1,200}:\d+$"
             r"|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?"
             r"| in JSON at position \d+"
         ),
     ),
     Pass(
-        _NUMBERED_THINGS,
+        tuple(f"{noun[1:]}{end}" for noun in _NUMBERED_THINGS for end in (" ", ": ")),
         re.compile(
-            r"(?i)\b(workflow|run|job|task|session|request|transaction|order|instance|worker|thread|build|attempt"
-            r"|connection|container|node|shard|partition|runner"
-            r"|agent)(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
+            rf"\b({'|'.join(f'[{noun[0].upper()}{noun[0]}]{noun[1:]}' for noun in _NUMBERED_THINGS)})"
+            r"(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
         ),
         r"\1\2<id>",
     ),
     # Dumps of values.
     Pass(
-        ("{", "[type=", "("),
+        ("in: %{", ":map[", "[type="),
         re.compile(
             r"(?<=in: )%\{.{0,600}\}$|[\w.]{0,60}\{\w{1,60}:map\[.{0,900}\}| ?\[type=\w+, input_value=.{0,600}\]"
-            r"| ?\((?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)"
         ),
+    ),
+    Pass(
+        ("(",),
+        re.compile(rf" \({_AMOUNTS}|\({_AMOUNTS}"),
     ),
     Pass(
         ("(", "0x", "attempts", "retries", "tries", "<local"),
@@ -108,20 +142,20 @@ _PASSES = (
     ),
 )
 _CLOSING_TAG = re.compile(r"</[\w-]{1,40}>$")
-_SPACES = re.compile(r"\s+")
 
 
-def _rewritten(words: str, rewriting: Pass) -> str:
-    if rewriting.marks and not any(mark in words for mark in rewriting.marks):
-        return words
-    return rewriting.pattern.sub(rewriting.into, words)
+def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
+    for marks, pattern, into in passes:
+        for mark in marks:
+            if mark in words:
+                words = pattern.sub(into, words)
+                break
+    return words
 
 
 def normal(words: str) -> str:
     """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
-    words = without_lead(_CLOSING_TAG.sub("", words))
+    words = without_lead(_CLOSING_TAG.sub("", words) if words[-1:] == ">" else words)
     words = _rewritten(words, _IDS)
     words = with_body_told(words) if "{" in words else words
-    for rewriting in _PASSES:
-        words = _rewritten(words, rewriting)
-    return _SPACES.sub(" ", words).strip(" .:;,-")
+    return " ".join(_rewritten(words, _PASSES).split()).strip(" .:;,-")

@@ -9,11 +9,12 @@ _EXTENSION = re.compile(r"^(?P<stem>[\w.@+~%$ -]{1,120}?)\.(?P<extension>[A-Za-z
 _PLACE = re.compile(r":\d+(?::\d+)?$")
 _CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
 # Words before an identifier that say that it is one, so that it is kept whole.
-NOUN_BEFORE = re.compile(
+_NOUN_BEFORE = re.compile(
     r"(?i)\b(?:module|package|import|column|table|relation|constraint|name|attribute|fixture|property|field|key|symbol"
     r"|function|method|type|class|variable|parameter|option|command|target|task|image|provider|resource|label|header|crate"
     r"|namespace|extension|schema|database|model|index|index:|trait|macro|named?|member|identifier)s?[:= ]{1,2}$"
 )
+_NOUN_CHARACTERS = 16
 _MODULE_HOSTS = (
     "github.com/",
     "gitlab.com/",
@@ -24,6 +25,13 @@ _MODULE_HOSTS = (
     "k8s.io/",
 )
 _RANDOM_STEP = re.compile(r"[a-z](?=[A-Z])|[A-Z]{2}(?=[a-z])|\d(?=[A-Za-z])|[A-Za-z](?=\d)")
+
+
+def is_named(before: str) -> bool:
+    """Whether the words before an identifier end in one that says what it is."""
+    if before[-1:] not in {" ", ":", "="}:
+        return False
+    return _NOUN_BEFORE.search(before, max(0, len(before) - _NOUN_CHARACTERS)) is not None
 
 
 def looks_random(word: str) -> bool:
@@ -73,7 +81,7 @@ def relative_name(path: str, before: str) -> str:
     host = _CODE_HOST.match(bare)
     if host and not _EXTENSION.match(name):
         return without_version(bare if bare.startswith(_MODULE_HOSTS) else bare[host.end() :])
-    if path.startswith("@") or NOUN_BEFORE.search(before):
+    if path.startswith("@") or is_named(before):
         return bare
     if _EXTENSION.match(name) or slashes >= 3:
         return path_name(path)

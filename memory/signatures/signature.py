@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -28,10 +28,12 @@ VERSION = "s1"
 FAMILY_VERSION = "f1"
 Profile = Literal["error", "log"]
 Find = Callable[[Sequence[Line], str], Finding | None]
+Shape = tuple[Rank, tuple[str, ...], Find]
 
 # (best rank it can give, marks of which one stands in the text, the shape), best first: a shape that cannot beat what
 # is found is not looked for.
-_SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
+_ANY = ("",)
+_SHAPES: tuple[Shape, ...] = (
     (Rank.RUNNER, ("E  ", "FAILED ", "ERROR "), find_pytest),
     (Rank.RUNNER, ("\u25cf ", "FAIL "), find_jest),
     (Rank.RUNNER, ("ms exceeded", "Timed out "), find_browser_wait),
@@ -63,9 +65,9 @@ _SHAPES: tuple[tuple[Rank, tuple[str, ...], Find], ...] = (
     (Rank.BODY, ("{",), find_body),
     (Rank.BODY, ("<Code>", "<Message>", "<faultcode>", "<title>"), find_markup),
     (Rank.BODY, ("level=", "msg="), find_record),
-    (Rank.LEVEL, (), find_words),
-    (Rank.WRAPPER, (), find_wrapper),
-    (Rank.LAST, (), find_last),
+    (Rank.LEVEL, _ANY, find_words),
+    (Rank.WRAPPER, _ANY, find_wrapper),
+    (Rank.LAST, _ANY, find_last),
 )  # fmt: skip
 _SAMPLE_CHARACTERS = 500
 _TEMPLATE_CHARACTERS = 600
@@ -92,22 +94,27 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()[:32]
 
 
-def _has_one(text: str, marks: tuple[str, ...]) -> bool:
-    for mark in marks:  # noqa: SIM110 -- a generator here costs more than the search itself
-        if mark in text:
-            return True
-    return False
+# Shapes that read more than one line, which most texts of one line need not be searched for.
+_MANY_LINES: frozenset[Find] = frozenset({find_jest, find_rspec, find_python, find_stack, find_rustc})
+_ONE_LINE_SHAPES = tuple(shape for shape in _SHAPES if shape[2] not in _MANY_LINES)
+
+
+def _marked(text: str, shapes: Iterable[Shape]) -> Iterator[tuple[Rank, Find]]:
+    """The shapes of which a mark stands in the text."""
+    for most, marks, find in shapes:
+        for mark in marks:
+            if mark in text:
+                yield most, find
+                break
 
 
 def _found(lines: Sequence[Line]) -> Finding:
     """The most believable finding; of equals the first shape's."""
     text = "\n".join(line.text for line in lines)
     best: Finding | None = None
-    for most, marks, find in _SHAPES:
+    for most, find in _marked(text, _SHAPES if len(lines) > 1 else _ONE_LINE_SHAPES):
         if best is not None and best.rank >= most:
             break
-        if marks and not _has_one(text, marks):
-            continue
         finding = find(lines, text)
         if finding is None:
             continue
@@ -117,7 +124,8 @@ def _found(lines: Sequence[Line]) -> Finding:
             best = finding
     if best is None:
         return Finding(Rank.LAST, 0, "", "empty")
-    return best if best.added else replace(best, added=title_of(lines, best.place, best.words))
+    added = best.added or title_of(lines, best.place, best.words)
+    return replace(best, added=added) if added else best
 
 
 def _template(words: str) -> tuple[str, ErrorMasker]:
@@ -138,6 +146,8 @@ def log_signature(text: str) -> str:
 
 
 def _added(found: Finding) -> list[str]:
+    if not found.added:
+        return []
     masker = ErrorMasker()
     return [f"{name}={masker.mask(normal(value))}" for name, value in found.added]
 

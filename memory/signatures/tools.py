@@ -17,6 +17,8 @@ _NPM_NOISE = re.compile(
 _NPM_CODE_WORD = re.compile(r"(?:ERR! )?(?:E[A-Z0-9_]+|\d{3}|notsup|peerinvalid)\s+")
 _REJECTED = re.compile(r"! \[(?P<what>(?:remote )?rejected|remote failure)\]\s+.*\((?P<why>[^()]{1,200})\)$")
 _TERRAFORM_NOISE = re.compile(r"(?:on .{1,200} line \d+|with [\w.\[\]\"-]+,|\d+: |while |\s*$)")
+_TERRAFORM_MARKS = ("\u2577", "terraform", "Terraform", "provider", "Provider")
+_TERRAFORM_PLACE = re.compile(r"\bon \S+ line \d")
 _ANSIBLE = re.compile(r"fatal: \[[^\]]{1,200}\](?: -> [^:]{1,100})?: (?P<what>[A-Z!]+) ?=> (?P<body>\{.*)$")
 _GRADLE_REASON = re.compile(r">\s+(?P<words>\S.*)$")
 _MAVEN = re.compile(
@@ -64,7 +66,7 @@ def find_git(lines: Sequence[Line], text: str) -> Finding | None:
 
 def find_terraform(lines: Sequence[Line], text: str) -> Finding | None:
     """Find the summary of a Terraform error and the sentence that names its object."""
-    if "Error: " not in text or not re.search(r"\bon \S+ line \d+|\u2577|[Tt]erraform|[Pp]rovider", text):
+    if "Error: " not in text or not (any(mark in text for mark in _TERRAFORM_MARKS) or _TERRAFORM_PLACE.search(text)):
         return None
     for place, line in enumerate(lines):
         if not line.words.startswith("Error: "):

@@ -104,11 +104,16 @@ _WRAPPER_MARKS = (
     "remote",
 )
 _TYPED = re.compile(
-    r"(?:<?[\w./-]{1,200}>?:\d+: )?(?:[\w$]{1,80}[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception"
+    r"(?:<?[\w./-]{1,200}+>?:\d+: )?(?:[\w$]{1,80}+[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception"
     r"|Violation|Failure|Fault"
     r"|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
     r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
 )
+_CODED_MARKS = (" (error): ", " (warning): ", " (info): ", " (style): ")
+_TYPED_MARKS = (
+    "Error", "Exception", "Violation", "Failure", "Fault", "Timeout", "Expired", "Interrupt", "Detected", "Warning",
+    "Exit", "NotFound", "** (", "): ",
+)  # fmt: skip
 # `** (Type) message` of the BEAM; `SC2086 (info): message` of linters.
 _CODED = re.compile(
     r"^\*\* \((?P<type>[A-Z][\w.]{1,100})\) (?P<words>.+)$|(?:^"
@@ -117,13 +122,19 @@ _CODED = re.compile(
 
 
 def _wraps(lower: str) -> bool:
-    return any(part in lower and (pattern is None or pattern.search(lower)) for part, pattern in _WRAPS)
+    for part, pattern in _WRAPS:  # noqa: SIM110 -- a generator costs more than most of its steps
+        if part in lower and (pattern is None or pattern.search(lower)):
+            return True
+    return False
 
 
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
     lower = words.lower()
-    if not any(mark in lower for mark in _WRAPPER_MARKS):
+    for mark in _WRAPPER_MARKS:
+        if mark in lower:
+            break
+    else:
         return False
     return _WRAPPER.match(lower) is not None or _wraps(lower) or _BANNER.match(words) is not None
 
@@ -134,10 +145,16 @@ def _speaks(words: str) -> bool:
     return not _SAID_WORDS.isdisjoint(_WORD.findall(lower)) or _SAID.search(lower) is not None
 
 
-def find_typed(lines: Sequence[Line], _text: str) -> Finding | None:
+def _is_coded(words: str) -> bool:
+    return words.startswith("** (") or ("): " in words and any(mark in words for mark in _CODED_MARKS))
+
+
+def find_typed(lines: Sequence[Line], text: str) -> Finding | None:
     """Find the first line that starts with the name of an exception."""
+    if not any(mark in text for mark in _TYPED_MARKS):
+        return None
     for place, line in enumerate(lines):
-        coded = _CODED.search(line.words)
+        coded = _CODED.search(line.words) if _is_coded(line.words) else None
         if coded:
             words = f"{coded['type'] or coded['code']}: {coded['words'] or coded['said']}"
             return Finding(Rank.TYPED, place, words, "exception" if coded["type"] else "lint")
@@ -153,12 +170,15 @@ def find_typed(lines: Sequence[Line], _text: str) -> Finding | None:
 _USAGE = re.compile(r"(?i)\busage: ")
 # Rules of asterisks, a logger's name at the end, and what stands in brackets.
 _SAYS_NOTHING = re.compile(r"[*=-]{3,}|(?<!\S)\S+\s{0,8}:\s*$|\[[^\]]{0,200}\]")
+_SAYS_NOTHING_MARKS = ("[", "***", "===", "---", "*=", "=*", "*-", "-*", "=-", "-=")
 _SAYS = re.compile(r"(?<![^\W\d_])[^\W\d_]{2}[^*=]{0,120}[\s:'\"(_-][^\W\d_]|\w{8}")
 
 
 def _says_something(words: str) -> bool:
     """Whether more than a logger's name or a rule of asterisks follows the level."""
-    return _SAYS.search(_SAYS_NOTHING.sub("", words)) is not None
+    if words[-1:] == ":" or any(mark in words for mark in _SAYS_NOTHING_MARKS):
+        words = _SAYS_NOTHING.sub("", words)
+    return _SAYS.search(words) is not None
 
 
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:

@@ -121,6 +121,13 @@ def test_the_line_and_the_masks_explain_the_key() -> None:
     assert signed.template == "could not open data.bin for order <number> at <address>"
 
 
+@pytest.mark.parametrize("words", range(8, 14))
+def test_a_title_never_ends_inside_a_mask(words: int) -> None:
+    title = sign(f"error: {'lock ' * words}held by 10.0.0.1:80 since 2024-05-05 10:00:00 for order 4711").title
+    assert title.endswith("\u2026")
+    assert title.count("<") == title.count(">")
+
+
 def test_identity_is_shown_as_slots() -> None:
     slots = sign("E       fixture 'db_session' not found").slots
     assert ("name", "db_session") in slots
