@@ -30,7 +30,7 @@ UseCase = Callable[[Any, Caller, Stores], Awaitable[Message]]
 class Entry:
     """One activity. `longest_seconds` bounds its work; None is the settings' deadline of a memory call.
 
-    `writes` is true for one that adds to a scope.
+    `writes` is true for one that changes what a scope knows.
     """
 
     name: str
@@ -51,6 +51,6 @@ TABLE: Final = (
     Entry("AnalyzeError", AnalyzeError, analyze),
     Entry("DocumentDecision", DocumentDecision, document),
     Entry("SearchKnowledge", SearchKnowledge, search, 60.0, writes=False),
-    Entry("RetireKnowledge", RetireKnowledge, retire, 5.0, writes=False),
+    Entry("RetireKnowledge", RetireKnowledge, retire, 5.0),
     Entry("HealthCheck", HealthCheck, _health, 5.0, writes=False),
 )

@@ -1,7 +1,7 @@
 """Measure the bars at full size: python -m benchmarks.measure [--data FOLDER] [--seeds N]
 
-Prints a JSON object a part: the learning bench over 60 seeds, what memory costs, and, when a folder of labelled texts is
-given, how well signatures group them.
+Prints a JSON object a part: the learning bench over 60 seeds, what memory costs, what a look-up costs in a large table,
+and, when a folder of labelled texts is given, how well signatures group them.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import __main__ as costs
-from benchmarks import grouping, learning
+from benchmarks import grouping, learning, lookup
 from benchmarks.learning_world import World
 
 
@@ -21,11 +21,13 @@ def main() -> int:
     parser.add_argument("--data", type=Path, help="a folder with errors/*.jsonl and loghub/*_2k.csv")
     parser.add_argument("--seeds", type=int, default=60, help="worlds the learning bench pools")
     parser.add_argument("--times", type=int, default=20, help="how often each cost is measured")
+    parser.add_argument("--signatures", type=int, default=lookup.MANY, help="signatures in the large table")
     asked = parser.parse_args()
     if asked.data is not None:
         _show("grouping", grouping.measure(asked.data))
     _show("learning", learning.measure(World(), range(1, asked.seeds + 1)))
     _show("costs", asyncio.run(costs.measure(asked.times)))
+    _show("lookup", asyncio.run(lookup.measure(asked.signatures)))
     return 0
 
 

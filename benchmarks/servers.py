@@ -1,11 +1,13 @@
 """The servers a benchmark runs against: real, fresh, on loopback, gone afterwards."""
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
 from temporalio.client import Client
 from temporalio.worker import Worker
 
@@ -39,6 +41,8 @@ async def bench(
     *, more_activities: tuple[object, ...] = (), more_workflows: tuple[type, ...] = ()
 ) -> AsyncIterator[Bench]:
     """Start PostgreSQL, Temporal, a memory worker and an executor in this process."""
+    # The figures go to stdout.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     async with contextlib.AsyncExitStack() as parts:
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory()))
         ports = choose_ports(["postgres", "grpc", "http"])

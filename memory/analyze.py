@@ -1,15 +1,17 @@
 """AnalyzeError: recognise a failure, put it on record, and say what ended it before."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from memory import items
+from memory.aside import aside
 from memory.items import Known, NewItem
 from memory.journal import Entry, EventKind, describe, entry, occurrence_of
 from memory.journal.event import run_of
-from memory.learning.advice import Admissible, Advice, advise
-from memory.learning.evidence import fold
+from memory.learning.advice import Admissible, Advice, FailureName, advise
+from memory.learning.evidence import Evidence, fold
 from memory.learning.outcomes import ActionKind
 from memory.learning.pairing import tried_in
 from memory.observations import (
@@ -19,7 +21,7 @@ from memory.observations import (
     keep_environment,
     observations,
     record_attempt,
-    run_name,
+    run_names,
 )
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.scrub import scrub, scrub_warning
@@ -77,7 +79,7 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
     used for another request, StoreUnavailable when the record cannot be written in time.
     """
     began = time.monotonic()
-    masked, found = scrub(call, stores.masker)
+    masked, found = await scrub(call, stores.masker)
     event = describe(
         EventKind.ERROR_ANALYZED,
         masked,
@@ -85,6 +87,8 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
         tenant=caller.tenant,
         provenance=caller.provenance,
     )
+    # Signed first: nobody who waits for a connection or for the key waits for this as well.
+    failure = await _failure(masked, caller)
     async with (
         tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
         entry(tx, event) as record,
@@ -92,7 +96,8 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
         if record.stored is not None:
             answer = decode(Analysis, record.stored.result["answer"]).message
             return answer.model_copy(update={"duplicate": True})
-        analysis, changed = await _analysis(tx, record, masked, caller)
+        record_attempt(tx, record, masked, caller.provenance, "failed", failure.signature if failure else None)
+        analysis, changed = await _analysis(tx, record, failure) if failure else (_not_own(masked, record.id), [])
         told = {
             "tiers": (_report(analysis, began),),
             "tenant": caller.tenant,
@@ -103,14 +108,17 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
     return analysis
 
 
-async def _analysis(tx: Transaction, record: Entry, call: AnalyzeError, caller: Caller) -> tuple[Analysis, list[str]]:
-    """Give the analysis, and the ids of the items that this failure made or brought back."""
-    provenance = caller.provenance
+async def _failure(call: AnalyzeError, caller: Caller) -> _Failure | None:
+    """Give the step's own failure; None for one of the harness."""
     if call.source not in OWN:
-        record_attempt(tx, record, call, provenance, "failed")
-        return _not_own(call, record.id), []
-    failure = _Failure(call, _signature(call), occurrence_of(call, provenance), run_of(call, provenance))
-    record_attempt(tx, record, call, provenance, "failed", failure.signature)
+        return None
+    signature = await aside(len(call.error), _signature, call)
+    return _Failure(call, signature, occurrence_of(call, caller.provenance), run_of(call, caller.provenance))
+
+
+async def _analysis(tx: Transaction, record: Entry, failure: _Failure) -> tuple[Analysis, list[str]]:
+    """Give the analysis, and the ids of the items that this failure made or brought back."""
+    call = failure.call
     keep_environment(tx, call.environment)
     _keep_signature(tx, record, failure)
     made, revived, (lesson,), rows, told = await tx.gather(
@@ -180,21 +188,31 @@ async def _answer(
     records = attempts(rows)
     evidence = fold(records, signature.key, environment, failure.occurrence)
     tried = tried_in(records, failure.occurrence, signature.key)
-    advice = advise(evidence, _admissible(call, signature), tried, _title(signature))
     earlier = [row for row in rows if row["occurrence"] != failure.occurrence]
-    first_run = next(iter(evidence.runs), None)
-    name = await run_name(tx, first_run) if earlier else None
+    names = await run_names(tx, (evidence.runs[0], evidence.last_helped_run)) if earlier else {}
+    advice = advise(evidence, _admissible(call, signature), tried, _name(failure, evidence, names))
     return Analysis(
         signature=signature.key,
         family=signature.family,
         kind=signature.kind,
         title=_title(signature),
         failing_line=signature.sample,
-        seen_before=_seen_before(earlier, signature.key, name),
+        seen_before=_seen_before(earlier, signature.key, names.get(evidence.runs[0])),
         lessons=_lessons(failure, lesson, earlier, told),
         recovery_steps=_recovery_steps(advice),
-        advice=_retry_advice(advice, call, first_run, name, new=not earlier),
+        advice=_retry_advice(advice, call),
         event_id=record.id,
+    )
+
+
+def _name(failure: _Failure, evidence: Evidence, names: Mapping[str, str]) -> FailureName:
+    """Give what people call the failure, and the runs that its sentence may point to: any but the one at hand."""
+    earlier = {run: name for run, name in names.items() if run != (failure.run or failure.occurrence)}
+    helped = evidence.last_helped_run
+    return FailureName(
+        _title(failure.signature),
+        first_run=earlier.get(evidence.runs[0]),
+        last_helped_run=earlier.get(helped) if helped is not None else None,
     )
 
 
@@ -253,17 +271,14 @@ def _recovery_steps(advice: Advice) -> tuple[RecoveryStep, ...]:
     )
 
 
-def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None, *, new: bool) -> RetryAdvice:
-    because = advice.because.replace(run, name) if run and name else advice.because
-    if new:
-        because = because.replace(f", known since {run}", "")
+def _retry_advice(advice: Advice, call: AnalyzeError) -> RetryAdvice:
     return RetryAdvice(
         verdict=advice.verdict,
         repair=advice.repair,
         delay_seconds=advice.delay_seconds,
         attempts_left=call.attempts_left,
         confidence=advice.confidence,
-        because=because,
+        because=advice.because,
     )
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from memory import items
+from memory.aside import aside
 from memory.deadline import Answer, skipped, within
 from memory.errors import Conflict, Rejected
 from memory.ids import shown
 from memory.items import Known
 from memory.journal import EventKind, describe, entry
-from memory.notes.match import Fit, Place, fitting
+from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting
 from memory.observations import fingerprint
 from memory.packing import note_item
 from memory.postgres import Row, load_queries, tenant_transaction
@@ -45,7 +46,7 @@ class _Search:
     async def signatures(self, seconds: float) -> list[Known]:
         """Give the lessons of the failure that the query is, or is the text of."""
         query = self.call.query.strip()
-        key = query if query.startswith(_SIGNATURE) else sign(query).key
+        key = query if query.startswith(_SIGNATURE) else (await aside(len(query), sign, query)).key
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=seconds) as tx:
             rows = await tx.rows(
                 SQL["lessons_of_signature"], scope=self.call.scope, signature=key, limit=self.call.limit
@@ -76,7 +77,9 @@ class _Search:
     async def vault(self, seconds: float) -> list[Fit]:  # noqa: ARG002 - a tier's form
         shelf = await self.stores.notes.read(self.caller.tenant)
         call = self.call
-        return fitting(shelf.notes, Place(call.scope, call.tool, call.phase, call.step), call.query, call.limit)
+        place = Place(call.scope, call.tool, call.phase, call.step)
+        cost = len(shelf.notes) * CHARACTERS_A_NOTE
+        return await aside(cost, fitting, shelf.notes, place, call.query, call.limit)
 
     async def ask(
         self, tier: Tier, ask: Callable[[float], Awaitable[T]], count: Callable[[T], int], ends_at: float
@@ -91,7 +94,7 @@ async def search(call: SearchKnowledge, caller: Caller, stores: Stores) -> Searc
     """Give what fits a query, best first: exact failures, then what shares its words, then notes."""
     seconds = min(call.deadline_ms / 1000, caller.deadline_seconds)
     ends_at = time.monotonic() + seconds
-    masked, found = scrub(call, stores.masker)
+    masked, found = await scrub(call, stores.masker)
     asked = _Search(masked, caller, stores)
     signatures, vectors, vault = await asyncio.gather(
         asked.ask("signatures", asked.signatures, len, ends_at),
@@ -146,7 +149,7 @@ async def retire(call: RetireKnowledge, caller: Caller, stores: Stores) -> Retir
     A lesson made from outcomes comes back when its failure comes back, with what was seen since. Raises NotFound,
     Conflict when the revision is another or the short id fits more than one item, Rejected for one retired already.
     """
-    masked, found = scrub(call, stores.masker)
+    masked, found = await scrub(call, stores.masker)
     event = describe(
         EventKind.KNOWLEDGE_RETIRED,
         masked,

@@ -35,7 +35,7 @@ async def learn(call: LearnFromExecution, caller: Caller, stores: Stores) -> Lea
     Asked again under the same key it gives the same answer, marked as a duplicate. Raises Conflict when the key was
     used for another request, StoreUnavailable when the record cannot be written in time.
     """
-    masked, found = scrub(call, stores.masker)
+    masked, found = await scrub(call, stores.masker)
     event = describe(
         EventKind.EXECUTION_LEARNED,
         masked,

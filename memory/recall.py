@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from memory import items
+from memory.aside import aside
 from memory.deadline import Answer, skipped, within
 from memory.errors import PoimenError
 from memory.ids import package_id
 from memory.items import Known
-from memory.notes.match import Fit, Place, fitting
+from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting
 from memory.observations import fingerprint
 from memory.packing import Gathered, pack
 from memory.postgres import tenant_transaction
@@ -80,7 +81,9 @@ class _Recall:
         shelf = await self.stores.notes.read(self.caller.tenant)
         call = self.call
         place = Place(call.scope, call.tool, call.phase, call.step)
-        return fitting(shelf.notes, place, await words, MOST_FITS)
+        wanted = await words
+        cost = len(shelf.notes) * CHARACTERS_A_NOTE
+        return await aside(cost, fitting, shelf.notes, place, wanted, MOST_FITS)
 
     def _left(self) -> float:
         return max(self.gather_by - time.monotonic(), 0.001)
@@ -112,7 +115,7 @@ async def recall(call: GetContext, caller: Caller, stores: Stores) -> ContextPac
     """Deliver what is known before an attempt; a tier that is late or down is reported and never fails the call."""
     began = time.monotonic()
     seconds = min(call.deadline_ms / 1000, caller.deadline_seconds)
-    masked, found = scrub(call, stores.masker)
+    masked, found = await scrub(call, stores.masker)
     reserve = min(seconds * RECEIPT_SHARE, LONGEST_RECEIPT_SECONDS)
     gathered = await _Recall(masked, caller, stores, began + seconds - reserve).gather()
     known = gathered.knowledge.value

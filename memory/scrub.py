@@ -2,6 +2,7 @@
 
 from typing import Any, Final, TypeVar
 
+from memory.aside import aside
 from memory.masking import Masker
 from poimen.contracts.message import Message
 
@@ -34,8 +35,22 @@ _NAMES: Final = frozenset(
 )
 
 
-def scrub(message: M, masker: Masker) -> tuple[M, int]:
+async def scrub(message: M, masker: Masker) -> tuple[M, int]:
     """Give the message without secrets in its texts, and how many were found."""
+    return await aside(_characters(message), _scrubbed, message, masker)
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Message):
+        return sum(_characters(getattr(value, name)) for name in type(value).model_fields)
+    if isinstance(value, dict):
+        return sum(_characters(name) + _characters(item) for name, item in value.items())
+    return sum(map(_characters, value)) if isinstance(value, list | tuple) else 0
+
+
+def _scrubbed(message: M, masker: Masker) -> tuple[M, int]:
     found = 0
     changed: dict[str, Any] = {}
     for name in type(message).model_fields:
@@ -53,7 +68,7 @@ def _clean(value: Any, masker: Masker) -> tuple[Any, int]:
         masked = masker.mask(value)
         return masked.text, len(masked.findings)
     if isinstance(value, Message):
-        return scrub(value, masker)
+        return _scrubbed(value, masker)
     if isinstance(value, tuple):
         parts = [_clean(part, masker) for part in value]
         return tuple(part for part, _ in parts), sum(count for _, count in parts)

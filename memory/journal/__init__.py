@@ -7,7 +7,7 @@ A use case writes like this, and derived rows commit with the event or not at al
             if record.stored is not None:
                 return answer_from(record.stored)
             ...  # derived rows, with record.position and record.recorded_at
-            await record.finish(result)
+            record.finish(result)
 """
 
 from memory.journal.event import (

@@ -11,6 +11,8 @@ from memory.notes.note import LIBRARY, Note
 from memory.vectors.tokens import terms
 
 TITLE_WEIGHT: Final = 2.0
+CHARACTERS_A_NOTE: Final = 128
+"""What looking at one note costs, as characters of text that is read."""
 LEAST_WORDS: Final = 2
 """Shared words that make a note fit when its tool, phase and step say nothing."""
 LEAST_SHARE: Final = 0.5
@@ -44,7 +46,7 @@ def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[
     """
     readable = [note for note in notes if note.scope in {place.scope, LIBRARY}]
     wanted = set(terms(text))
-    words = {id(note): _words(note) for note in readable}
+    words = {id(note): words_of(note) for note in readable}
     rarity = _rarity(words.values(), wanted)
     fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity))]
     best = max((fit.score for fit in fits), default=0.0)
@@ -80,7 +82,8 @@ def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]
 
 # Cutting a note into terms costs a thousand times more than looking it up; every GetContext reads every note.
 @lru_cache(maxsize=10_000)
-def _words(note: Note) -> Counter[str]:
+def words_of(note: Note) -> Counter[str]:
+    """Give the words of a note and how much each counts. Slow for a note that is new."""
     head = terms(" ".join((note.title, note.name, *note.tags)))
     return Counter({word: int(count * TITLE_WEIGHT) for word, count in head.items()}) + terms(note.text)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from memory.notes.front_matter import BrokenFrontMatterError
+from memory.notes.match import words_of
 from memory.notes.note import LIBRARY, Note, read_note
 
 LARGEST_BYTES: Final = 262_144
@@ -110,9 +111,12 @@ class NoteVault:
         shipped = folder == self.starter or hashlib.sha256(raw).hexdigest() in self._shipped_texts()
         try:
             text = raw.decode("utf-8", "replace").replace("\0", "\u2400")
-            return read_note(text, relative, datetime.fromtimestamp(changed, UTC), shipped=shipped)
+            note = read_note(text, relative, datetime.fromtimestamp(changed, UTC), shipped=shipped)
         except BrokenFrontMatterError as error:
             return NoteProblem(relative, error.why, error.line)
+        # On the reading thread, so that no caller's event loop is held up by a note that is new.
+        words_of(note)
+        return note
 
     def _shipped_texts(self) -> frozenset[str]:
         if self._shipped is None:

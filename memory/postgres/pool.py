@@ -29,6 +29,8 @@ _CONNECT_SECONDS = 2
 _RECONNECT_SECONDS = 0.05
 # A call that ends this close to its deadline has waited for the server all the time.
 _NEARLY_SECONDS = 0.02
+# Who waits no longer than this says nothing about the server by giving up.
+_TELLING_SECONDS = 0.2
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -129,7 +131,8 @@ class Pool:
                     yield connection
         except BaseException:
             # The server's own time-outs end a statement sooner, so what reached the deadline had no answer at all.
-            if connection.abandoned and time.monotonic() > ends_at - _NEARLY_SECONDS:
+            late = time.monotonic() > ends_at - _NEARLY_SECONDS
+            if connection.abandoned and late and deadline_seconds >= _TELLING_SECONDS:
                 self._reach.suspect()
             raise
         finally:

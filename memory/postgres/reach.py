@@ -5,11 +5,14 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
+import structlog
 from psycopg import Error, OperationalError
 
 # How long callers wait for the word on a server that is only suspected; a server nearby answers in a tenth of it.
 _PATIENCE_SECONDS: Final = 0.15
 _PAUSE_SECONDS: Final = 0.2
+
+_log = structlog.get_logger(__name__)
 
 
 class Reach:
@@ -26,18 +29,22 @@ class Reach:
         self._answering.set()
         self._callers: set[asyncio.Timeout] = set()
         self._knocking: asyncio.Task[None] | None = None
+        self._patience: asyncio.TimerHandle | None = None
 
     def answered(self) -> None:
         """The server has just answered."""
         self._gone = False
         self._answering.set()
+        if self._patience is not None:
+            self._patience.cancel()
 
     def suspect(self) -> None:
         """A call got no answer in time: knock, and let nobody else begin before the word on it."""
         if self._answering.is_set():
             self._answering.clear()
-            self._knocking = asyncio.create_task(self._until_answered())
-            asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._give_up)
+            if self._knocking is None or self._knocking.done():
+                self._knocking = asyncio.create_task(self._until_answered())
+            self._patience = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._give_up)
 
     def lose(self) -> None:
         """The server refuses, and no connection is left: whoever waits for one fails now."""
@@ -69,8 +76,6 @@ class Reach:
             raise OperationalError("The server is gone.") from None
 
     def _give_up(self) -> None:
-        if self._answering.is_set():
-            return
         self._gone = True
         now = asyncio.get_running_loop().time()
         for caller in self._callers:
@@ -80,7 +85,10 @@ class Reach:
         while not self._answering.is_set():
             try:
                 await self._knock()
-            except Error:
+            except Exception as error:
+                # Whatever it is, somebody must go on knocking, or nobody would ever be let in again.
+                if not isinstance(error, Error):
+                    _log.exception("Knocking at Postgres failed unexpectedly.")
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 self.answered()

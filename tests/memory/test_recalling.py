@@ -107,6 +107,31 @@ async def test_what_was_delivered_is_on_record(stores: Stores, database: Databas
     assert row.strip().startswith(package.items[0].id)
 
 
+async def test_a_prevention_is_an_event_that_its_receipt_names(stores: Stores, database: Database) -> None:
+    step = ActedStep(stores)
+    for number in (1, 2):
+        await step.run(f"rel-{number}", cured_by("free-port"))
+    call = asking(repairs=("free-port", "reboot"), run="rel-3")
+    packages = [await recall(call, caller(key="the same"), stores) for _ in range(2)]
+    assert all(package.prevention for package in packages)
+    # Two packages are two decisions, though the call is one.
+    assert len({package.policy_decision_id for package in packages}) == 2
+    named = await database.run_sql(
+        "select payload ->> 'package_id', 'pol-' || id, payload -> 'prevention' ->> 'repair', payload ->> 'held_out'"
+        " from journal join receipts using (tenant, position)"
+        " where kind = 'context_delivered' and journal.run = 'rel-3' order by position;"
+    )
+    assert named.split() == [f"{p.package_id}|{p.policy_decision_id}|free-port|false" for p in packages]
+
+
+async def test_a_package_that_changes_nothing_leaves_a_receipt_and_no_event(stores: Stores, database: Database) -> None:
+    package = await recall(asking(), caller(), stores)
+    assert package.policy_decision_id is None
+    told = await database.run_sql("select package_id, position is null from receipts;")
+    assert told.split() == [f"{package.package_id}|t"]
+    assert (await database.run_sql("select count(*) from journal;")).strip() == "0"
+
+
 async def test_earlier_attempts_are_read_when_the_caller_has_none(stores: Stores) -> None:
     acted = await ActedStep(stores, most_attempts=2).run("rel-1", incurable())
     package = await recall(asking(run="rel-1", attempt=3), caller(), stores)

@@ -62,6 +62,19 @@ async def test_a_failure_after_the_retirement_makes_the_lesson_live_with_new_evi
     assert found.text == ("serve failed 1 time in 1 run: address in use. Nothing has been tried against it yet.")
 
 
+async def test_a_lesson_that_is_live_again_advises_by_what_was_seen_since(stores: Stores) -> None:
+    lesson = await learned_lesson(stores)
+    await retire(RetireKnowledge(scope="acme/api", id=lesson), caller(), stores)
+    step = ActedStep(stores)
+    # What ended it before is not known any more: the first declared repair is tried, not the one that once helped.
+    again = [await step.run(f"rel-{number}", cured_by("reboot")) for number in (3, 4)]
+    assert [acted.end for acted in again] == ["succeeded", "succeeded"]
+    await followed(stores)
+    found = (await searched(stores, PORT_TAKEN, tiers=("signatures",))).items[0]
+    assert found.id == lesson
+    assert "in 2 runs: address in use. Ended by: reboot (2 of 2)." in found.text
+
+
 async def test_an_unknown_item_is_not_found(stores: Stores) -> None:
     with pytest.raises(NotFound, match="les-00000000 is not on record"):
         await retire(RetireKnowledge(scope="acme/api", id="les-00000000"), caller(), stores)
