@@ -4,11 +4,12 @@ Waits end in ``_seconds``, memory's own latency in ``_ms``, instants in ``_at`` 
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from poimen.contracts.message import FreeText, Identifier, Many, Message, Name, Scope
+from poimen.contracts.problems import refusal
 from poimen.contracts.vocabulary import (
     ActionKind,
     AttemptOutcome,
@@ -291,6 +292,65 @@ class SearchResult(Message):
     empty_reason: EmptyReason | None = None
     empty_because: str | None = None
     tiers: Many[TierReport] = ()
+    warnings: Many[str] = ()
+
+
+class DiagnoseIssue(Call):
+    """An error's text, a question in words, or the signature of a failure; exactly one of text and signature."""
+
+    text: Annotated[ErrorText, Field(min_length=1)] | None = None
+    signature: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    # The most causes, and the most recovery steps.
+    limit: Annotated[int, Field(ge=1, le=100)] = 5
+    deadline_ms: Annotated[int, Field(ge=1, le=60_000)] = 2_000
+
+    @model_validator(mode="after")
+    def _one_issue(self) -> Self:
+        if (self.text is None) == (self.signature is None):
+            raise refusal('needs exactly one of "text", "signature"')
+        return self
+
+
+class LikelyCause(Message):
+    """What may be behind an issue, and the evidence for it.
+
+    `match` says how near it is: the failure itself in the step that was named, in another step, one of its family,
+    or an item or note that shares words.
+    """
+
+    match: Literal["same_step", "same_failure", "similar", "words"]
+    title: str
+    because: str
+    signature: str | None = None
+    step: str | None = None
+    seen: SeenBefore | None = None
+    # The item that tells more; all of them are in `items`.
+    item: str
+
+
+class SeenRecovery(RecoveryStep):
+    """A recovery step and where it was seen: in which step, against which failure; `similar` for a relative's."""
+
+    step: str | None = None
+    signature: str
+    similar: bool = False
+    item: str
+
+
+class Diagnosis(Message):
+    """What is known of an issue, nearest first; without any cause `empty_reason` says why."""
+
+    signature: str
+    family: str | None = None
+    kind: str | None = None
+    title: str | None = None
+    causes: Many[LikelyCause] = ()
+    recovery_steps: Many[SeenRecovery] = ()
+    items: Many[RememberedItem] = ()
+    tiers: Many[TierReport] = ()
+    empty_reason: EmptyReason | None = None
+    empty_because: str | None = None
+    tenant: str | None = None
     warnings: Many[str] = ()
 
 
