@@ -11,6 +11,9 @@ from tests.fixtures_postgres import Database
 from tests.journal.conftest import MakeSettings
 
 Write = Callable[..., Path]
+# Whatever is shipped, these are the next numbers.
+LAST = len(shipped())
+FIRST, SECOND, THIRD = (f"{LAST + number:04}" for number in (1, 2, 3))
 
 
 @pytest.fixture
@@ -18,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     """The shipped migrations and one more, which makes a table."""
     for migration in shipped():
         (tmp_path / migration.name).write_text(migration.statements)
-    (tmp_path / "0002_extra.sql").write_text("create table extra (a int); insert into extra values (1), (2);")
+    (tmp_path / f"{FIRST}_extra.sql").write_text("create table extra (a int); insert into extra values (1), (2);")
     return tmp_path
 
 
@@ -32,54 +35,56 @@ async def test_a_migrated_database_needs_nothing_more(database: Database) -> Non
 
 
 async def test_a_new_file_is_announced_then_applied_once(database: Database, folder: Path) -> None:
-    assert await pending(database.owner_dsn, folder=folder) == ["0002_extra.sql"]
+    assert await pending(database.owner_dsn, folder=folder) == [f"{FIRST}_extra.sql"]
     assert await sql(database, "select to_regclass('extra') is null;") == "t"
-    assert await migrate(database.owner_dsn, folder=folder) == ["0002_extra.sql"]
+    assert await migrate(database.owner_dsn, folder=folder) == [f"{FIRST}_extra.sql"]
     assert await migrate(database.owner_dsn, folder=folder) == []
     assert await sql(database, "select count(*) from extra;") == "2"
 
 
 async def test_many_starts_at_once_apply_a_file_once(database: Database, folder: Path) -> None:
     applied = await asyncio.gather(*(migrate(database.owner_dsn, folder=folder) for _ in range(6)))
-    assert sorted(applied) == [[], [], [], [], [], ["0002_extra.sql"]]
+    assert sorted(applied) == [[], [], [], [], [], [f"{FIRST}_extra.sql"]]
     assert await sql(database, "select count(*) from extra;") == "2"
 
 
 async def test_a_file_that_fails_leaves_nothing_of_itself(database: Database, folder: Path) -> None:
-    (folder / "0003_broken.sql").write_text("create table half (a int); select no_such_function();")
-    with pytest.raises(SchemaMismatch, match="Migration 0003 failed"):
+    (folder / f"{SECOND}_broken.sql").write_text("create table half (a int); select no_such_function();")
+    with pytest.raises(SchemaMismatch, match=f"Migration {SECOND} failed"):
         await migrate(database.owner_dsn, folder=folder)
     assert await sql(database, "select to_regclass('half') is null, to_regclass('extra') is null;") == "t|f"
-    (folder / "0003_broken.sql").write_text("create table half (a int);")
-    assert await migrate(database.owner_dsn, folder=folder) == ["0003_broken.sql"]
+    (folder / f"{SECOND}_broken.sql").write_text("create table half (a int);")
+    assert await migrate(database.owner_dsn, folder=folder) == [f"{SECOND}_broken.sql"]
 
 
 async def test_a_file_changed_after_it_was_applied_is_refused(database: Database, folder: Path) -> None:
     await migrate(database.owner_dsn, folder=folder)
-    (folder / "0002_extra.sql").write_text("create table other (a int);")
-    (folder / "0003_more.sql").write_text("create table more (a int);")
-    with pytest.raises(SchemaMismatch, match="0002 was changed"):
+    (folder / f"{FIRST}_extra.sql").write_text("create table other (a int);")
+    (folder / f"{SECOND}_more.sql").write_text("create table more (a int);")
+    with pytest.raises(SchemaMismatch, match=f"{FIRST} was changed"):
         await migrate(database.owner_dsn, folder=folder)
     assert await sql(database, "select to_regclass('more') is null;") == "t"
 
 
 async def test_other_line_ends_are_no_change(database: Database, folder: Path) -> None:
     text = "create table ends (a int);\ninsert into ends values (1);\n"
-    (folder / "0003_ends.sql").write_bytes(text.encode())
+    (folder / f"{SECOND}_ends.sql").write_bytes(text.encode())
     await migrate(database.owner_dsn, folder=folder)
-    (folder / "0003_ends.sql").write_bytes(text.replace("\n", "\r\n").encode())
+    (folder / f"{SECOND}_ends.sql").write_bytes(text.replace("\n", "\r\n").encode())
     assert await migrate(database.owner_dsn, folder=folder) == []
 
 
 async def test_a_database_ahead_of_the_program_is_refused(database: Database, folder: Path, pool: Pool) -> None:
     await migrate(database.owner_dsn, folder=folder)
-    with pytest.raises(SchemaMismatch, match="0002, which this program does not know"):
+    with pytest.raises(SchemaMismatch, match=f"{FIRST}, which this program does not know"):
         await migrate(database.owner_dsn)
     with pytest.raises(SchemaMismatch, match="update the program"):
         await check_database(pool)
 
 
-@pytest.mark.parametrize("name", ["0004_gap.sql", "0002_double.sql", "2_short.sql", "0003-dash.sql"])
+@pytest.mark.parametrize(
+    "name", [f"{THIRD}_gap.sql", f"{FIRST}_double.sql", f"{LAST + 1}_short.sql", f"{SECOND}-dash.sql"]
+)
 async def test_misnumbered_files_are_refused_before_anything_is_applied(
     name: str, database: Database, folder: Path
 ) -> None:
@@ -90,7 +95,9 @@ async def test_misnumbered_files_are_refused_before_anything_is_applied(
 
 
 async def test_a_table_in_use_is_not_waited_for_without_end(database: Database, folder: Path) -> None:
-    (folder / "0002_extra.sql").write_text("set local lock_timeout = '50ms'; alter table journal add column extra int;")
+    (folder / f"{FIRST}_extra.sql").write_text(
+        "set local lock_timeout = '50ms'; alter table journal add column extra int;"
+    )
     locks = "select count(*) from pg_locks where mode = 'AccessExclusiveLock' and relation = 'journal'::regclass;"
     hold = asyncio.create_task(database.run_sql("begin; lock table journal; select pg_sleep(1.5); commit;"))
     async with asyncio.timeout(20):
