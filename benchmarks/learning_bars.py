@@ -96,6 +96,7 @@ def bars(world: World, seeds: Sequence[Sequence[Row]], prevented: Sequence[Preve
         Bar("cure to cure, silent, healed within 5", healed(seeds, CURE_SILENT, 5), 0.90, at_most=False),
         Bar("permanent to cure, silent, healed within 8", healed(seeds, PERMANENT_SILENT, 8), 0.90, at_most=False),
         *_against_static(pooled),
+        Bar("first occurrences worse than the step alone", _worse_at_first(seeds), 0.0),
     ]
     return [*found, *_prevention(prevented)]
 
@@ -115,6 +116,16 @@ def _against_static(pooled: Sequence[Row]) -> list[Bar]:
         Bar("attempts against the step alone, worst kind", max(attempts, default=1.0), 1.0),
         Bar("recovery against the step alone, worst kind", min(recovery, default=1.0), 1.0, at_most=False),
     ]
+
+
+def _worse_at_first(seeds: Sequence[Sequence[Row]]) -> float:
+    """Give the share of first occurrences that took more attempts than the step alone, or were given up."""
+    firsts = [row for rows in seeds for row in {row.step: row for row in reversed(rows)}.values()]
+    return _share([_worse(row) for row in firsts], 0.0)
+
+
+def _worse(row: Row) -> bool:
+    return row.memory.attempts > row.static.attempts or row.memory.recovered < row.static.recovered
 
 
 def _prevention(prevented: Sequence[Prevented]) -> list[Bar]:

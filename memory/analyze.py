@@ -1,6 +1,7 @@
 """AnalyzeError: recognise a failure, put it on record, and say what ended it before."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,8 +10,8 @@ from memory.aside import aside
 from memory.items import Known, NewItem
 from memory.journal import Entry, EventKind, describe, entry, occurrence_of
 from memory.journal.event import run_of
-from memory.learning.advice import Admissible, Advice, advise
-from memory.learning.evidence import fold
+from memory.learning.advice import Admissible, Advice, FailureName, advise
+from memory.learning.evidence import Evidence, fold
 from memory.learning.outcomes import ActionKind
 from memory.learning.pairing import tried_in
 from memory.observations import (
@@ -20,7 +21,7 @@ from memory.observations import (
     keep_environment,
     observations,
     record_attempt,
-    run_name,
+    run_names,
 )
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.scrub import scrub, scrub_warning
@@ -187,22 +188,28 @@ async def _answer(
     records = attempts(rows)
     evidence = fold(records, signature.key, environment, failure.occurrence)
     tried = tried_in(records, failure.occurrence, signature.key)
-    advice = advise(evidence, _admissible(call, signature), tried, _title(signature))
     earlier = [row for row in rows if row["occurrence"] != failure.occurrence]
-    first_run = next(iter(evidence.runs), None)
-    name = await run_name(tx, first_run) if earlier else None
+    names = await run_names(tx, (evidence.first_run, evidence.last_helped_run)) if earlier else {}
+    advice = advise(evidence, _admissible(call, signature), tried, _name(failure, evidence, names))
     return Analysis(
         signature=signature.key,
         family=signature.family,
         kind=signature.kind,
         title=_title(signature),
         failing_line=signature.sample,
-        seen_before=_seen_before(earlier, signature.key, name),
+        seen_before=_seen_before(earlier, signature.key, names.get(evidence.first_run or "")),
         lessons=_lessons(failure, lesson, earlier, told),
         recovery_steps=_recovery_steps(advice),
-        advice=_retry_advice(advice, call, first_run, name, new=not earlier),
+        advice=_retry_advice(advice, call),
         event_id=record.id,
     )
+
+
+def _name(failure: _Failure, evidence: Evidence, names: Mapping[str, str]) -> FailureName:
+    """Give what people call the failure, and the runs that its sentence may point to: any but the one at hand."""
+    earlier = {run: name for run, name in names.items() if run != (failure.run or failure.occurrence)}
+    first, helped = evidence.first_run or "", evidence.last_helped_run or ""
+    return FailureName(_title(failure.signature), earlier.get(first), earlier.get(helped))
 
 
 def _admissible(call: AnalyzeError, signature: Signature) -> Admissible:
@@ -260,17 +267,14 @@ def _recovery_steps(advice: Advice) -> tuple[RecoveryStep, ...]:
     )
 
 
-def _retry_advice(advice: Advice, call: AnalyzeError, run: str | None, name: str | None, *, new: bool) -> RetryAdvice:
-    because = advice.because.replace(run, name) if run and name else advice.because
-    if new:
-        because = because.replace(f", known since {run}", "")
+def _retry_advice(advice: Advice, call: AnalyzeError) -> RetryAdvice:
     return RetryAdvice(
         verdict=advice.verdict,
         repair=advice.repair,
         delay_seconds=advice.delay_seconds,
         attempts_left=call.attempts_left,
         confidence=advice.confidence,
-        because=because,
+        because=advice.because,
     )
 
 

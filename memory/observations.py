@@ -74,12 +74,20 @@ def keep_environment(tx: Transaction, environment: Mapping[str, str]) -> None:
         tx.defer(SQL["put_environment"], fingerprint=fingerprint(environment), parts=dict(environment))
 
 
-async def run_name(tx: Transaction, run: str | None) -> str | None:
+async def run_name(tx: Transaction, run: str) -> str:
     """Give the name people know a run by: its workflow id, else the run itself."""
-    if run is None:
-        return None
-    row = await tx.row(SQL["run_name"], run=run)
-    return workflow_of_run(row["workflow_id"], row["step"], row["visit"]) if row else run
+    return (await run_names(tx, [run]))[run]
+
+
+async def run_names(tx: Transaction, runs: Iterable[str | None]) -> dict[str, str]:
+    """Give the name people know each run by, in one round trip; None is passed over."""
+    wanted = list(dict.fromkeys(run for run in runs if run is not None))
+    found = await tx.gather(*(statement(SQL["run_name"], run=run) for run in wanted))
+    return {run: _name_of(run, rows) for run, rows in zip(wanted, found, strict=True)}
+
+
+def _name_of(run: str, rows: list[Row]) -> str:
+    return workflow_of_run(rows[0]["workflow_id"], rows[0]["step"], rows[0]["visit"]) if rows else run
 
 
 def workflow_of_run(workflow_id: str, step: str | None, visit: int | None) -> str:

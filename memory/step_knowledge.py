@@ -103,14 +103,14 @@ def prevention(call: GetContext, known: StepKnowledge) -> Prevented | None:
     if call.attempt != 1 or not call.repairs:
         return None
     evidence = {one.evidence.signature: one.evidence for one in known.lessons if one.evidence is not None}
-    found = prevent(known.outcomes, evidence, call.repairs, fingerprint(call.environment))
+    titles = {one.row["signature"]: one.row["title"] for one in known.lessons}
+    found = prevent(known.outcomes, evidence, call.repairs, fingerprint(call.environment), titles)
     if found is None:
         return None
-    title = next(one.row["title"] for one in known.lessons if one.row["signature"] == found.signature)
     return Prevented(
         Prevention(
             repair=found.repair,
-            because=found.because.replace("this failure", title),
+            because=found.because,
             signature=found.signature,
             confidence=found.confidence,
         ),

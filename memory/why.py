@@ -61,7 +61,7 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
     async with tenant_transaction(stores.pool, tenant, deadline_seconds=DEADLINE_SECONDS) as tx:
         run, events = await _events(tx, run_or_workflow_id)
         facts = _facts(events, await tx.rows(SQL["deliveries"], run=run))
-        name = await run_name(tx, run) or run
+        name = await run_name(tx, run)
     steps = tuple(_told(*key, known) for key, known in facts.items() if step in {None, key[0]})
     if not steps and step is not None:
         raise NotFound(f"{name} has no step of that name on record.")

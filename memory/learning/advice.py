@@ -10,14 +10,17 @@ from memory.learning.candidates import (
     covers,
     known_cure,
     least_recently_tried,
+    own_order,
     wait_candidate,
 )
 from memory.learning.evidence import Evidence, Tally
 from memory.learning.pairing import Tried
 from memory.learning.verdict import Admissible, hopeless, lacking_repairs, lacks_wait, looks_again
-from memory.learning.wording import reason_to_act, reason_to_end, seconds
+from memory.learning.wording import FailureName, reason_for_own_order, reason_to_act, reason_to_end, seconds
 
-__all__ = ["Admissible", "Advice", "RecoveryStep", "Tried", "Verdict", "advise"]
+__all__ = ["Admissible", "Advice", "FailureName", "RecoveryStep", "Tried", "Verdict", "advise"]
+
+UNNAMED = FailureName()
 
 Verdict = Literal["retry", "retry_after", "repair", "escalate", "stop"]
 
@@ -51,22 +54,24 @@ class Advice:
     recovery_steps: tuple[RecoveryStep, ...]
 
 
-def advise(evidence: Evidence, admissible: Admissible, tried: Tried, title: str = "this failure") -> Advice:
-    """Choose the next move; `title` names the failure in plain words."""
-    choices = candidates(evidence, admissible, tried)
+def advise(evidence: Evidence, admissible: Admissible, tried: Tried, name: FailureName = UNNAMED) -> Advice:
+    """Choose the next move: the step's own, apart from a service's wait, until an earlier occurrence taught better."""
+    choices = (candidates if evidence.known else own_order)(evidence, admissible, tried)
     if admissible.attempts_left <= 0:
         return Advice("stop", None, 0.0, 1.0, "no attempts left", _steps(choices, retry=False))
     if hopeless(evidence, admissible):
         probe = _probe(choices, evidence, admissible, tried) if looks_again(evidence) else None
         if probe is None:
-            return _end(evidence, choices)
-        because = f"{reason_to_end(evidence)}; this once it is tried again, in case that changed"
+            return _end(evidence, choices, name)
+        because = f"{reason_to_end(evidence, name)}; this once it is tried again, in case that changed"
         return _move(probe, because, choices)
     asked = _asked(evidence, admissible, tried)
     if asked is not None:
         return _move(asked, _asked_because(admissible), choices)
+    if not evidence.known:
+        return _move(choices[0], reason_for_own_order(evidence, name), choices)
     chosen = _uncovered(evidence, admissible, tried, choices) or choices[0]
-    return _move(chosen, reason_to_act(evidence, chosen, title), choices)
+    return _move(chosen, reason_to_act(evidence, chosen, name), choices)
 
 
 def _move(chosen: Candidate, because: str, choices: list[Candidate]) -> Advice:
@@ -75,11 +80,11 @@ def _move(chosen: Candidate, because: str, choices: list[Candidate]) -> Advice:
     return Advice(chosen.kind, chosen.repair, chosen.delay_seconds, confidence, because, _steps([chosen, *others]))
 
 
-def _end(evidence: Evidence, choices: list[Candidate]) -> Advice:
+def _end(evidence: Evidence, choices: list[Candidate], name: FailureName) -> Advice:
     # A cure that is on record and no longer helps needs a person to see what changed.
     verdict: Verdict = "escalate" if evidence.streak.helped else "stop"
     confidence = round(1 - 0.3 / (evidence.streak.length + 1), 2)
-    return Advice(verdict, None, 0.0, confidence, reason_to_end(evidence), _steps(choices, retry=False))
+    return Advice(verdict, None, 0.0, confidence, reason_to_end(evidence, name), _steps(choices, retry=False))
 
 
 def _steps(choices: list[Candidate], retry: bool = True) -> tuple[RecoveryStep, ...]:
@@ -101,7 +106,7 @@ def _steps(choices: list[Candidate], retry: bool = True) -> tuple[RecoveryStep, 
 def _asked(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate | None:
     """Give the wait the service asked for, unless waiting that long has mostly failed."""
     wait = admissible.service_wait_seconds
-    if wait is None:
+    if wait is None or _asked_in_vain(evidence, admissible, tried):
         return None
     delay = min(wait, admissible.longest_delay_seconds)
     reached = tried.since_first_failure_seconds + delay
@@ -111,6 +116,12 @@ def _asked(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidat
     if mean < (ASKED_PRIOR / 2 if known else ASKED_LEAST):
         return None
     return wait_candidate(delay, reached, tally)
+
+
+def _asked_in_vain(evidence: Evidence, admissible: Admissible, tried: Tried) -> bool:
+    # While nothing is known, one wait that did not help leaves the attempts to the repairs that the author declared.
+    untried = any(repair not in tried.applied for repair in admissible.repairs)
+    return not evidence.known and untried and tried.retries > len(tried.repairs)
 
 
 def _asked_because(admissible: Admissible) -> str:

@@ -44,10 +44,18 @@ def candidates(evidence: Evidence, admissible: Admissible, tried: Tried) -> list
     return sorted(found, key=lambda candidate: -candidate.score)
 
 
+def own_order(evidence: Evidence, admissible: Admissible, tried: Tried) -> list[Candidate]:
+    """Give what the step does by itself: each declared repair once, then its own next delay."""
+    left = [repair for repair in admissible.repairs if repair not in tried.applied]
+    repairs = [repair_candidate(repair, evidence.repairs.get(repair, Tally())) for repair in left]
+    return [*repairs, _own_wait(evidence, admissible, tried)]
+
+
 def _repairs(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator[Candidate]:
     for repair in admissible.repairs:
         tally = evidence.repairs.get(repair, Tally())
-        score = tally.mean / (1 + REPAIR_PRICE)
+        # That its author declared a repair is worth its price, until it was tried.
+        score = tally.mean / (1 + REPAIR_PRICE) if tally.tried else tally.mean
         applied = tried.repairs.count(repair)
         if applied == 0:
             yield repair_candidate(repair, tally, score)
@@ -61,18 +69,24 @@ def repair_candidate(repair: str, tally: Tally, score: float = 0.0) -> Candidate
 
 
 def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator[Candidate]:
-    elapsed, floor = tried.since_first_failure_seconds, admissible.service_wait_seconds or 0.0
-    own = max(admissible.next_delay_seconds, min(floor, admissible.longest_delay_seconds))
-    tally = evidence.plain if own <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + own)
-    yield wait_candidate(own, elapsed + own, tally, own == admissible.next_delay_seconds)
-    longest = admissible.longest_delay_seconds
+    own = _own_wait(evidence, admissible, tried)
+    yield own
+    elapsed, longest = tried.since_first_failure_seconds, admissible.longest_delay_seconds
     for total in sorted({*DELAYS, longest}):
         delay = min(ceil(10 * (total - elapsed)) / 10, longest)
-        if not own < delay or total - elapsed > longest:
+        if not own.delay_seconds < delay or total - elapsed > longest:
             continue
         known = evidence.delay(total)
         if total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP:
             yield wait_candidate(delay, total, known)
+
+
+def _own_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate:
+    """Give the step's own next delay, no shorter than the service asked for."""
+    elapsed, floor = tried.since_first_failure_seconds, admissible.service_wait_seconds or 0.0
+    delay = max(admissible.next_delay_seconds, min(floor, admissible.longest_delay_seconds))
+    tally = evidence.plain if delay <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + delay)
+    return wait_candidate(delay, elapsed + delay, tally, delay == admissible.next_delay_seconds)
 
 
 def wait_candidate(delay: float, reached: float, tally: Tally, own: bool = False) -> Candidate:

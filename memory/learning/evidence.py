@@ -105,6 +105,21 @@ class Evidence:
     earlier_here: int = 0
 
     @property
+    def known(self) -> bool:
+        """Say whether anything was tried against the signature in an occurrence before the one at hand."""
+        return bool(self.last_retried)
+
+    @property
+    def first_run(self) -> str | None:
+        """Give the run in which the signature was first seen; it may be the one at hand."""
+        return next(iter(self.runs), None)
+
+    @property
+    def last_helped_run(self) -> str | None:
+        """Give the run in which something last ended the signature."""
+        return next((trial.run for trial in reversed(self.trials) if trial.worked), None)
+
+    @property
     def delays(self) -> tuple[Tally, ...]:
         """Tally every counted delay."""
         return tuple(self.delay(seconds) for seconds in DELAYS)

@@ -38,12 +38,14 @@ class Tried:
     """What the occurrence at hand has already had against the signature.
 
     `repairs` in the order applied, a prevention included; `retries` counts failed retries;
-    `since_first_failure_seconds` is the time since the signature first failed in this occurrence.
+    `since_first_failure_seconds` is the time since the signature first failed in this occurrence; `applied` are all
+    repairs of the occurrence, whatever failure they answered.
     """
 
     repairs: tuple[str, ...] = ()
     retries: int = 0
     since_first_failure_seconds: float = 0.0
+    applied: tuple[str, ...] = ()
 
 
 def occurrences_of(attempts: Iterable[Attempt], signature: str) -> list[Occurrence]:
@@ -158,4 +160,5 @@ def tried_in(attempts: Iterable[Attempt], occurrence: str, signature: str) -> Tr
     prevention = [first] if first.applied.kind == "prevention" else []
     repairs = tuple(a.applied.repair for a in [*prevention, *answered] if a.applied.repair is not None)
     retries = sum(_failed_with(a, signature) for a in records[:-1])
-    return Tried(repairs, retries, _elapsed(records[-1], first))
+    applied = tuple(a.applied.repair for a in records if a.applied.repair is not None)
+    return Tried(repairs, retries, _elapsed(records[-1], first), applied)

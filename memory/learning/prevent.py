@@ -33,11 +33,12 @@ def prevent(
     evidence_by_signature: Mapping[str, Evidence],
     repairs: Sequence[str],
     environment: str,
+    titles: Mapping[str, str] | None = None,
 ) -> Prevention | None:
     """Give the prevention for one step in one environment, or None.
 
     `repairs` are those the author allows before attempt 1, in declared order. Evidence is needed for the
-    `recent_signatures` only.
+    `recent_signatures` only, and so are their titles.
     """
     outcomes = _in_order(step_outcomes, environment)
     recent = _recent(outcomes)
@@ -50,7 +51,9 @@ def prevent(
         began = sum(one.first_signature == signature for one in recent)
         gain = _wilson_lower(began, len(recent)) * evidence.repairs[repair].mean
         if gain > LEAST_GAIN and (best is None or gain > best[0]):
-            best = gain, _prevention(evidence, repair, began, len(recent), _held_out(outcomes, signature))
+            held_out = _held_out(outcomes, signature)
+            because = _because(evidence, repair, _lately(began, len(recent), titles, signature), held_out)
+            best = gain, Prevention(repair, signature, round(evidence.repairs[repair].mean, 2), because, held_out)
     return best[1] if best else None
 
 
@@ -93,14 +96,14 @@ def _held_out(outcomes: Sequence[StepOutcome], signature: str) -> bool:
     return prevented >= HOLD_OUT_EVERY - 1
 
 
-def _prevention(evidence: Evidence, repair: str, began: int, recent: int, held_out: bool) -> Prevention:
+def _because(evidence: Evidence, repair: str, lately: str, held_out: bool) -> str:
     tally = evidence.repairs[repair]
-    worked = f"{repair} worked {tally.worked} of {tally.tried}"
-    if held_out:
-        because = f"left out this once to see whether {repair} is still needed; {worked}"
-    elif began == recent:
-        runs = "the last run" if recent == 1 else f"the last {counted(recent, 'run')}"
-        because = f"{runs} began with this failure; {worked}"
-    else:
-        because = f"{began} of the last {counted(recent, 'run')} began with this failure; {worked}"
-    return Prevention(repair, evidence.signature, round(tally.mean, 2), because, held_out)
+    reason = f"left out this once to see whether {repair} is still needed" if held_out else lately
+    return f"{reason}; {repair} worked {tally.worked} of {tally.tried}"
+
+
+def _lately(began: int, recent: int, titles: Mapping[str, str] | None, signature: str) -> str:
+    title = (titles or {}).get(signature, "this failure")
+    if began < recent:
+        return f"{began} of the last {counted(recent, 'run')} began with {title}"
+    return f"the last {'run' if recent == 1 else counted(recent, 'run')} began with {title}"

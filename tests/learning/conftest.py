@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memory.learning.advice import Admissible, Advice, advise
+from memory.learning.advice import Admissible, Advice, FailureName, advise
 from memory.learning.evidence import AppliedAction, Attempt, Evidence, StepOutcome, fold, tried_in
 from memory.learning.prevent import Prevention, prevent
 
@@ -81,7 +81,9 @@ class Story:
     ) -> Advice:
         admissible = Admissible(repairs, delay, longest, left, asked, weak)
         tried = tried_in(self.attempts, run, signature)
-        return advise(self.evidence(signature, run), admissible, tried, title)
+        evidence = self.evidence(signature, run)
+        name = FailureName(title, evidence.runs[0], evidence.last_helped_run)
+        return advise(evidence, admissible, tried, name)
 
     def prevention(self, *repairs: str, signatures: tuple[str, ...] = ("S",)) -> Prevention | None:
         evidence = {signature: self.evidence(signature) for signature in signatures}

@@ -1,13 +1,9 @@
 import pytest
 
+from memory.learning.advice import Admissible, advise
+from memory.learning.evidence import tried_in
+
 PERMANENT = [(None, "S"), *[(1.0, "S")] * 8]
-
-
-def test_a_failure_seen_for_the_first_time_is_retried_as_not_yet_known(story):
-    story.run("rel-1", (None, "S"))
-    advice = story.advice("rel-1")
-    assert (advice.verdict, advice.delay_seconds) == ("retry", 1.0)
-    assert advice.because == "not yet known: first time here"
 
 
 def test_a_transient_failure_gets_the_delay_that_worked(story):
@@ -222,7 +218,16 @@ def test_a_cure_that_no_longer_helps_is_handed_to_a_person(story):
     story.run("z", (None, "S"))
     advice = story.advice("z", "fix", longest=1.0)
     assert advice.verdict == "escalate"
-    assert advice.because == ("fix worked 2 times up to b, but 18 retries in 6 runs since then did not help")
+    assert advice.because == "fix worked 2 times up to b, but 18 retries in 6 runs since then did not help"
+
+
+def test_a_sentence_leaves_out_the_runs_that_it_is_given_no_name_for(story):
+    for run in ("a", "b"):
+        story.run(run, (None, "S"), ("fix", "ok"))
+    story.run("z", (None, "S"))
+    tried = tried_in(story.attempts, "z", "S")
+    because = advise(story.evidence("S", "z"), Admissible(("fix",), 1.0, 60.0, 3), tried).because
+    assert because == "this failure; fix worked 2 of 2"
 
 
 def test_a_permanent_verdict_is_tried_again_in_a_new_environment(story):

@@ -46,6 +46,10 @@ def test_no_kind_of_step_takes_more_attempts_than_without_memory(result):
     assert all(kind["memory_attempts"] <= kind["static_attempts"] * 1.01 for kind in result["kinds"].values())
 
 
+def test_the_first_time_a_failure_is_met_memory_needs_no_attempt_more_than_the_step_alone(figures):
+    assert figures["first occurrences worse than the step alone"] == 0
+
+
 def test_the_same_seed_gives_the_same_rows():
     world = World(runs=12)
     assert play_seed(world, 5) == play_seed(world, 5)

@@ -60,6 +60,12 @@ async def test_a_late_second_report_of_an_attempt_changes_no_evidence(stores: St
     assert answer.lessons[0].text.startswith("serve failed 1 time in 1 run")
 
 
+async def test_a_second_report_of_an_attempt_with_another_error_is_answered(stores: Stores) -> None:
+    await analyze(failed(), caller(), stores)
+    answer = await analyze(failed("another error"), caller(), stores)
+    assert (answer.seen_before, answer.advice.verdict) == (None, "retry")
+
+
 @pytest.mark.parametrize("source", ["worker_lost", "cancelled", "budget", "executor"])
 async def test_a_failure_of_the_harness_teaches_nothing_about_the_step(
     stores: Stores, database: Database, source: Any

@@ -116,3 +116,13 @@ async def test_a_permanent_failure_is_stopped_early_for_a_reason(stores: Stores)
     assert ends[-1].end == "stopped"
     assert len(ends[-1].attempts) == 1
     assert "nothing helped" in ends[-1].analyses[-1].advice.because
+
+
+async def test_why_a_step_needs_a_person_names_runs_as_people_do(stores: Stores) -> None:
+    step = ActedStep(stores, repairs=("free-port",))
+    for number in (1, 2):
+        await step.run(f"rel-{number}", cured_by("free-port"))
+    broken = [await step.run(f"rel-{number}", incurable()) for number in range(3, 9)]
+    said = [acted.analyses[-1].advice for acted in broken]
+    because = next((advice.because for advice in said if advice.verdict == "escalate"), "")
+    assert because.startswith("free-port worked 2 times up to rel-2, but ")
