@@ -301,7 +301,7 @@ class DiagnoseIssue(Call):
     text: Annotated[ErrorText, Field(min_length=1)] | None = None
     signature: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     # The most causes, and the most recovery steps.
-    limit: Annotated[int, Field(ge=1, le=100)] = 5
+    limit: Annotated[int, Field(ge=1, le=20)] = 5
     deadline_ms: Annotated[int, Field(ge=1, le=60_000)] = 2_000
 
     @model_validator(mode="after")
