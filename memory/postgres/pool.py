@@ -112,10 +112,6 @@ class Pool:
         """Wake those who follow the journal, soon. For this package alone."""
         self._announcer.announce()
 
-    def stats(self) -> dict[str, int]:
-        """Return the pool's counters: connections, waiters, errors."""
-        return self._connections.get_stats()
-
     @contextlib.asynccontextmanager
     async def connection(self, deadline_seconds: float) -> AsyncIterator[Connection]:
         """Lend a connection that is abandoned when the deadline passes. For this package alone.
