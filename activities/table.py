@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from memory.analyze import analyze
+from memory.diagnose import diagnose
 from memory.document import document
 from memory.health import health
 from memory.knowledge import retire, search
@@ -13,6 +14,7 @@ from memory.recall import recall
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
     AnalyzeError,
+    DiagnoseIssue,
     DocumentDecision,
     GetContext,
     HealthCheck,
@@ -44,13 +46,14 @@ async def _health(_: HealthCheck, caller: Caller, stores: Stores) -> HealthRepor
     return await health(caller.tenant, stores)
 
 
-# GetContext and SearchKnowledge carry deadlines of their own, at most a minute.
+# GetContext, SearchKnowledge and DiagnoseIssue carry deadlines of their own, at most a minute.
 TABLE: Final = (
     Entry("GetContext", GetContext, recall, 60.0, writes=False),
     Entry("LearnFromExecution", LearnFromExecution, learn),
     Entry("AnalyzeError", AnalyzeError, analyze),
     Entry("DocumentDecision", DocumentDecision, document),
     Entry("SearchKnowledge", SearchKnowledge, search, 60.0, writes=False),
+    Entry("DiagnoseIssue", DiagnoseIssue, diagnose, 60.0, writes=False),
     Entry("RetireKnowledge", RetireKnowledge, retire, 5.0),
     Entry("HealthCheck", HealthCheck, _health, 5.0, writes=False),
 )
