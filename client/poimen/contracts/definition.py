@@ -202,7 +202,9 @@ class Step(Part):
     id: StepId = Field(description="Its name, unique in the definition.")
     title: Annotated[FreeText, Field(max_length=200)] | None = Field(None, description="A line for people.")
     tool: Name = Field("executor", description="The role: planner, judge, implementer, verifier, executor, …")
-    needs: Many[StepId] = Field((), description="Steps that must end well first, by id.")
+    needs: Many[StepId] = Field(
+        (), description="Steps that must have ended first, by id; one that failed and is skipped has ended too."
+    )
     run: Run = Field(description="What the step does.")
     verify: Check | None = Field(None, description="Decides whether it succeeded.")
     judge: Judge | None = Field(None, description="Scores the result.")

@@ -84,11 +84,11 @@ class StartHarnessStep(Message):
     run: Identifier | None = None
     branch: Name | None = None
     phase: Name | None = None
-    visit: Annotated[int, Field(ge=1)] = 1
+    visit: Annotated[int, Field(ge=1, le=100_000)] = 1
     retry: Retry = Retry()
     memory: MemoryMode = "on"
     workspace: Annotated[str, Field(max_length=4_096)] | None = None
-    definition_hash: str | None = None
+    definition_hash: Annotated[str, Field(max_length=80)] | None = None
     # None: the step claims an executor itself.
     executor_queue: str | None = None
     environment: Fingerprint = Field(default_factory=dict)
