@@ -77,7 +77,8 @@ class ExecutorActivities:
             if not _is_shutting_down():
                 raise
             # Nobody asked for this: the workflow learns that its command ended, instead of that it was cancelled.
-            result = CommandResult(end="cancelled", detail="the executor was shut down")
+            kept = decoded.message.checkpoint
+            result = CommandResult(end="cancelled", detail="the executor was shut down", checkpoint=kept)
         except OSError as error:
             raise _lacking(error) from None
         return _answer(result, decoded)

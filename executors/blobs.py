@@ -1,10 +1,36 @@
-"""Whole outputs as files named by their content."""
+"""Whole outputs as files named by their content, a folder for each tenant."""
 
+import errno
 import hashlib
 import os
+import re
 from pathlib import Path
 
+from executors.settings import ExecutorSettings
 from poimen.contracts.execution import OutputReference
+
+_NOBODY = "-"
+# Small letters only: some file systems do not tell them from capitals.
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_.-]{0,62}")
+
+
+def stored_outputs(settings: ExecutorSettings) -> Path:
+    """Return the folder of all tenants' outputs."""
+    return settings.state_dir / "blobs"
+
+
+def tenant_store(settings: ExecutorSettings, tenant: str | None) -> "BlobStore":
+    """Return the store of one tenant; callers that name none share one."""
+    return BlobStore(stored_outputs(settings) / _folder_name(tenant), settings.host)
+
+
+def _folder_name(tenant: str | None) -> str:
+    if tenant is None:
+        return _NOBODY
+    if _PLAIN.fullmatch(tenant):
+        return tenant
+    # A tenant may have any name; this one might be no folder's, or lead out of the store.
+    return f"~{hashlib.sha256(tenant.encode()).hexdigest()[:32]}"
 
 
 class BlobStore:
@@ -16,6 +42,13 @@ class BlobStore:
 
     def path(self, sha256: str) -> Path:
         return self._folder / sha256[:2] / sha256
+
+    def find(self, reference: OutputReference) -> Path:
+        """Return the file of a stored output. Raises OSError when it is not here."""
+        path = self.path(reference.sha256)
+        if not path.is_file():
+            raise FileNotFoundError(errno.ENOENT, "a stored output is not on this executor any more")
+        return path
 
     def keep(self, data: bytes, partial: Path) -> OutputReference:
         """Store data that is at hand. Raises OSError."""

@@ -5,11 +5,11 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from executors.attempt_folder import AttemptFolder, attempt_folder
-from executors.blobs import BlobStore, BlobWriter
+from executors.blobs import BlobStore, BlobWriter, tenant_store
 from executors.excerpts import BothEnds
 from executors.process import Ended, Launch, Stop, attend, in_thread, run
 from executors.refusal import NotAllowed
@@ -17,7 +17,8 @@ from executors.reports import read_checkpoint, read_report
 from executors.secret_values import Mask, resolve
 from executors.settings import ExecutorSettings
 from executors.workspace import find_cwd, find_workspace
-from poimen.contracts.execution import CommandResult, RenderedContext, RunCommand
+from poimen.contracts.execution import CommandResult, OutputReference, RenderedContext, RunCommand, StepReport
+from poimen.excerpts import BRIEF, HALF, THIRD, WHOLE
 from poimen.render import fill
 
 
@@ -43,7 +44,7 @@ def _run(request: RunCommand, settings: ExecutorSettings, stop: Stop) -> Command
         cwd = find_cwd(find_workspace(request.workspace, settings), request.cwd)
         env, secret = resolve(request.env, settings)
         with attempt_folder(settings.state_dir) as folder:
-            attempt = _Attempt(request, settings, folder, Mask(secret))
+            attempt = _Attempt(request, settings, folder, Mask(secret), tenant_store(settings, request.tenant))
             return attempt.run(cwd, dict(settings.base_environment) | env, stop)
     except NotAllowed as error:
         return CommandResult(end="not_allowed", detail=str(error))
@@ -55,6 +56,8 @@ class _Attempt:
     settings: ExecutorSettings
     folder: AttemptFolder
     mask: Mask
+    store: BlobStore
+    warnings: list[str] = field(default_factory=list)
 
     def run(self, cwd: Path, env: dict[str, str], stop: Stop) -> CommandResult:
         self._write_files()
@@ -65,7 +68,7 @@ class _Attempt:
             ends.feed(data)
             writer.write(data)
 
-        with closing(writer), self._prompt() as stdin:
+        with closing(writer), self._stdin() as stdin:
             launch = self._launch(cwd, env | self._variables(), stdin)
             try:
                 ended = run(launch, lambda data: take(self.mask.feed(data)), stop)
@@ -90,7 +93,13 @@ class _Attempt:
         _write(self.folder.context, context.text)
         _write(self.folder.context_json, context.package or "{}")
         if self.request.checkpoint is not None:
-            _write(self.folder.checkpoint, self.request.checkpoint)
+            self._hand_over(self.request.checkpoint)
+
+    def _hand_over(self, checkpoint: OutputReference) -> None:
+        try:
+            shutil.copyfile(self.store.find(checkpoint), self.folder.checkpoint)
+        except OSError:
+            self.warnings.append("the checkpoint of an earlier attempt cannot be read here; there is none now")
 
     def _variables(self) -> dict[str, str]:
         return {
@@ -104,28 +113,31 @@ class _Attempt:
         }
 
     @contextmanager
-    def _prompt(self) -> Iterator[int | None]:
-        if self.request.prompt is None:
+    def _stdin(self) -> Iterator[int | None]:
+        if self.request.stdin is not None:
+            path = self.store.find(self.request.stdin)
+        elif self.request.prompt is not None:
+            # A file, because a pipe blocks as soon as the command does not read.
+            path = self.folder.prompt
+            _write(path, _filled(self.request.prompt, self.request.context))
+        else:
             yield None
             return
-        # A file, because a pipe blocks as soon as the command does not read.
-        _write(self.folder.prompt, fill(self.request.prompt, self.request.context))
-        descriptor = os.open(self.folder.prompt, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             yield descriptor
         finally:
             os.close(descriptor)
 
     def _result(self, launch: Launch, ended: Ended, ends: BothEnds, writer: BlobWriter) -> CommandResult:
-        store = BlobStore(self.settings.state_dir / "blobs", self.settings.host)
-        output = writer.commit(store)
-        warnings = [writer.problem] if writer.problem else []
+        output, warnings = writer.commit(self.store), self.warnings
+        if writer.problem:
+            warnings.append(writer.problem)
         if ended.leftovers:
             warnings.append(f"processes that outlived the command and were ended: {ended.leftovers}")
-        report = read_report(self.folder.report, self.mask, warnings)
-        checkpoint = read_checkpoint(self.folder.checkpoint, self.request.checkpoint, self.mask, warnings)
-        excerpt = ends.excerpt()
+        report = read_report(self.folder.report, self.request.purpose, self.mask, warnings)
         outcome = _outcome(launch, ended)
+        excerpt = ends.excerpt(*room_for(self.request, outcome, report))
         return outcome.model_copy(
             update={
                 "head": excerpt.head,
@@ -135,10 +147,32 @@ class _Attempt:
                 "output_bytes": ends.size,
                 "seconds": round(ended.seconds, 3),
                 "report": report,
-                "checkpoint": checkpoint,
+                "checkpoint": self._checkpoint(),
                 "warnings": tuple(warnings),
             }
         )
+
+    def _checkpoint(self) -> OutputReference | None:
+        data = read_checkpoint(self.folder.checkpoint, self.mask, self.warnings)
+        if data is None:
+            return self.request.checkpoint
+        try:
+            return self.store.keep(data, self.folder.path / "kept")
+        except OSError as error:
+            self.warnings.append(f"the checkpoint was not kept: {error.strerror or 'it could not be written'}")
+            return self.request.checkpoint
+
+
+def room_for(request: RunCommand, outcome: CommandResult, report: StepReport | None) -> tuple[int, int]:
+    """Return the bytes that a history has for both ends of an output: as much as what follows will read of it."""
+    if request.brief or request.purpose == "repair":
+        return BRIEF
+    said = request.purpose in ("verify", "gate") or (report is not None and report.output)
+    if outcome.exit_code == 0 and said:
+        return BRIEF
+    if request.purpose == "step":
+        return WHOLE if report is None else THIRD
+    return THIRD if request.purpose == "judge" else HALF
 
 
 def _outcome(launch: Launch, ended: Ended) -> CommandResult:
@@ -178,6 +212,11 @@ def _program(launch: Launch) -> str | None:
         path = launch.cwd / name
         return str(path) if path.exists() else None
     return shutil.which(name, path=launch.env.get("PATH"))
+
+
+def _filled(prompt: str, context: RenderedContext | None) -> str:
+    # Without a context the text is material, as a judge's is, and names no placeholders.
+    return prompt if context is None else fill(prompt, context)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,13 +1,10 @@
 """Keep the beginning and the end of an output, small enough for a workflow's history whatever its bytes are."""
 
-import json
 import re
-from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass
 
-HEAD_BYTES = 2 * 1024
-TAIL_BYTES = 4 * 1024
+from poimen.excerpts import WHOLE, cut_head, cut_tail
+
 # Raw bytes kept for each. More than the bounds, because runs of unreadable bytes shrink to one character.
 _FIRST = 8 * 1024
 _LAST = 16 * 1024
@@ -48,45 +45,32 @@ class BothEnds:
         self._last += data[room:][-_LAST:]
         del self._last[:-_LAST]
 
-    def excerpt(self) -> Excerpt:
+    def excerpt(self, head_bytes: int = WHOLE[0], tail_bytes: int = WHOLE[1]) -> Excerpt:
+        """Return both ends, each cut to so many bytes of encoded JSON."""
         first, last = bytes(self._first), bytes(self._last)
         whole = self.size <= len(first) + len(last)
         parts = [first + last] if whole else [first, _from_character(last)]
         texts = [part.decode("utf-8", "surrogateescape") for part in parts]
         binary = _is_binary("".join(texts))
         readable = [_readable(text) for text in texts]
-        head = cut_head(readable[0], HEAD_BYTES)
+        head = _whole_lines_head(readable[0], head_bytes)
         rest = readable[0][len(head) :] if whole else readable[1]
-        tail = cut_tail(rest, TAIL_BYTES)
+        tail = _whole_lines_tail(rest, tail_bytes)
         return Excerpt(head, tail, binary, complete=whole and tail == rest)
 
 
-def encoded_size(text: str) -> int:
-    """Return the bytes the text takes as JSON in ASCII, which is the largest any converter makes of it."""
-    return len(json.dumps(text))
+def _whole_lines_head(text: str, limit: int) -> str:
+    """Return the longest beginning that fits, up to a line's end if one is near."""
+    head = cut_head(text, limit)
+    line = head.rfind("\n") + 1
+    return head[:line] if len(head) < len(text) and line > len(head) // 2 else head
 
 
-def cut_head(text: str, limit: int) -> str:
-    """Return the longest beginning that takes `limit` bytes as JSON, up to a line's end if one is near."""
-    if encoded_size(text) <= limit:
-        return text
-    end = _longest(limit, lambda size: text[:size], min(len(text), limit))
-    line = text.rfind("\n", 0, end) + 1
-    return text[: line if line > end // 2 else end]
-
-
-def cut_tail(text: str, limit: int) -> str:
-    """Return the longest end that takes `limit` bytes as JSON, from a line's start if one is near."""
-    if encoded_size(text) <= limit:
-        return text
-    size = _longest(limit, lambda size: text[len(text) - size :], min(len(text), limit))
-    start = len(text) - size
-    line = text.find("\n", start) + 1
-    return text[line if 0 < line < start + size // 2 else start :]
-
-
-def _longest(limit: int, part: Callable[[int], str], most: int) -> int:
-    return bisect_right(range(1, most + 1), limit, key=lambda size: encoded_size(part(size)))
+def _whole_lines_tail(text: str, limit: int) -> str:
+    """Return the longest end that fits, from a line's start if one is near."""
+    tail = cut_tail(text, limit)
+    line = tail.find("\n") + 1
+    return tail[line:] if len(tail) < len(text) and 0 < line < len(tail) // 2 else tail
 
 
 def _from_character(data: bytes) -> bytes:

@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 
 from executors.attempt_folder import attempt_folder
-from executors.blobs import BlobStore
+from executors.blobs import tenant_store
 from executors.excerpts import BothEnds
 from executors.model_answer import Answer, describe_failure, read_answer, retry_after_seconds
 from executors.settings import ExecutorSettings, ModelEndpoint
 from poimen.contracts.execution import ModelResult, OutputReference, RunModel
 from poimen.contracts.problems import quoted
+from poimen.excerpts import THIRD, WHOLE
 from poimen.render import fill, tokens
 
 MOST_BODY_BYTES = 16 * 1024 * 1024
@@ -31,7 +32,8 @@ async def run_model(request: RunModel, settings: ExecutorSettings) -> ModelResul
         detail = f"the model is not configured on the executor; configured: {known}"
         return ModelResult(end="not_configured", detail=detail)
     started = time.monotonic()
-    prompt = fill(request.prompt, request.context)
+    # Without a context the text is material, as a judge's is, and names no placeholders.
+    prompt = request.prompt if request.context is None else fill(request.prompt, request.context)
     limit = min(request.timeout_seconds, endpoint.timeout)
     try:
         async with asyncio.timeout(limit):
@@ -130,21 +132,22 @@ def _result(answer: Answer, request: RunModel, prompt: str, settings: ExecutorSe
     if answer.prompt_tokens is None or answer.completion_tokens is None:
         warnings.append("tokens are estimated, because the endpoint reported no usage")
     asked = tokens(prompt) + tokens(request.system or "")
+    room = THIRD if request.purpose == "judge" else WHOLE
     return ModelResult(
         end="answered",
         status=200,
-        text=ends.excerpt().text(ends.size),
-        output=_keep(data, settings, warnings),
+        text=ends.excerpt(*room).text(ends.size),
+        output=_keep(data, request.tenant, settings, warnings),
         prompt_tokens=asked if answer.prompt_tokens is None else answer.prompt_tokens,
         completion_tokens=tokens(answer.text) if answer.completion_tokens is None else answer.completion_tokens,
         warnings=tuple(warnings),
     )
 
 
-def _keep(data: bytes, settings: ExecutorSettings, warnings: list[str]) -> OutputReference | None:
+def _keep(data: bytes, tenant: str | None, settings: ExecutorSettings, warnings: list[str]) -> OutputReference | None:
     if not data:
         return None
-    store = BlobStore(settings.state_dir / "blobs", settings.host)
+    store = tenant_store(settings, tenant)
     try:
         with attempt_folder(settings.state_dir) as folder:
             return store.keep(data, folder.output)

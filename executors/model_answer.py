@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
-from executors.excerpts import cut_head
 from executors.secret_values import Mask
+from poimen.excerpts import cut_head
 
 _DETAIL_BYTES = 512
 _LONGEST_WAIT = 86_400.0  # seconds; what a service asks for beyond a day is a mistake

@@ -3,15 +3,23 @@
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from temporalio import workflow
 
 from poimen.contracts.definition import Check, Judge, Repair, Run, Step
-from poimen.contracts.execution import ActivityAnswer, ActivityWork, RenderedContext, RunCommand, RunModel
+from poimen.contracts.execution import (
+    ActivityAnswer,
+    ActivityWork,
+    OutputReference,
+    Purpose,
+    RenderedContext,
+    RunCommand,
+    RunModel,
+)
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
-from poimen.excerpts import both_ends
+from poimen.excerpts import HALF, WHOLE, both_ends
 from poimen.render import used_by
 from poimen.step_state import AttemptReport, AttemptWork
 from workflows.executor_calls import CallFailure, run_activity, run_command, run_model
@@ -27,6 +35,7 @@ class WorkPlace:
     workspace: str | None
     # Why no executor hosts the run, when none does.
     unavailable: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,7 @@ class _Errand:
     place: WorkPlace
     step: str
     attempt: int
-    purpose: Literal["step", "verify", "judge", "gate", "repair"]
+    purpose: Purpose
     seconds: float
     # Whether the budget, not the step, set the seconds.
     cut: bool
@@ -47,21 +56,26 @@ class _Errand:
         return f"{word} · attempt {self.attempt}"
 
 
-async def attempt(step: Step, work: AttemptWork, place: WorkPlace) -> AttemptReport:
-    """Make one attempt within ``work.seconds_left``."""
+async def attempt(
+    step: Step, work: AttemptWork, place: WorkPlace, checkpoint: OutputReference | None = None
+) -> AttemptReport:
+    """Make one attempt within ``work.seconds_left``, from the checkpoint that an earlier one left."""
     if place.unavailable is not None:
         return AttemptReport("failed", "executor", place.unavailable, final=place.unavailable)
     started_at = workflow.now()
-    ran = await _run(step, work, place)
+    ran = await _run(step, work, place, checkpoint)
     report = ran
     if _may_be_checked(step, ran):
         left = _left(work, started_at)
         if step.verify is not None:
             errand = _errand(place, step.id, work.attempt, "verify", step.verify.timeout, left)
-            report = _cause(ran, await _check(step.verify, errand, ran.output))
+            # After a failure of the command's own, only whether the verification passed matters.
+            brief = ran.outcome == "failed"
+            report = _cause(ran, await _check(step.verify, errand, ran.output, brief=brief))
         if step.judge is not None and report.outcome == "succeeded":
             errand = _errand(place, step.id, work.attempt, "judge", step.judge.timeout, _left(work, started_at))
-            report = await _judge(step.judge, errand, ran.output)
+            # A model's step is asked without the package, which leaves room for all of its excerpt.
+            report = await _judge(step.judge, errand, ran, WHOLE if step.run.model is not None else HALF)
     return _whole(ran, report, started_at)
 
 
@@ -79,7 +93,7 @@ async def gate(body: Check, phase: str, visit: int, place: WorkPlace, seconds_le
     return await _check(body, _errand(place, phase, visit, "gate", body.timeout, seconds_left), "")
 
 
-async def _run(step: Step, work: AttemptWork, place: WorkPlace) -> AttemptReport:
+async def _run(step: Step, work: AttemptWork, place: WorkPlace, checkpoint: OutputReference | None) -> AttemptReport:
     run = step.run
     errand = _errand(place, step.id, work.attempt, "step", run.timeout, work.seconds_left)
     if run.activity is not None:
@@ -89,54 +103,53 @@ async def _run(step: Step, work: AttemptWork, place: WorkPlace) -> AttemptReport
         context = used_by(run.prompt or "", work.context).model_copy(update={"package": ""})
         request = _with_context(_model(run.model, run.prompt or "", errand), context, run.max_tokens)
         return of_model(await run_model(place.queue, request, errand.summary), cut_by_budget=errand.cut)
-    command = _command(run, errand, prompt=run.prompt, context=used_by(run.prompt or "", work.context))
+    context = used_by(run.prompt or "", work.context)
+    command = _command(run, errand, prompt=run.prompt, context=context, checkpoint=checkpoint)
     return of_command(await run_command(place.queue, command, errand.summary), "step", cut_by_budget=errand.cut)
 
 
-async def _check(body: Check, errand: _Errand, output: str) -> AttemptReport:
+async def _check(body: Check, errand: _Errand, output: str, *, brief: bool = False) -> AttemptReport:
     """Exit 0 passes, and an activity that does not say it failed."""
     if body.activity is not None:
         answer = await _ask_activity(body, errand, output=output)
         if isinstance(answer, CallFailure):
             return replace(of_failure(answer, errand.cut), source="verify")
         return of_activity(answer, "verify")
-    result = await run_command(errand.place.queue, _command(body, errand), errand.summary)
+    result = await run_command(errand.place.queue, _command(body, errand, brief=brief), errand.summary)
     return of_command(result, "verify", cut_by_budget=errand.cut)
 
 
-async def _judge(judge: Judge, errand: _Errand, output: str) -> AttemptReport:
+async def _judge(judge: Judge, errand: _Errand, ran: AttemptReport, room: tuple[int, int]) -> AttemptReport:
     if judge.activity is not None:
-        answer = await _ask_activity(judge, errand, output=output)
+        answer = await _ask_activity(judge, errand, output=ran.output)
         if isinstance(answer, CallFailure):
             return replace(of_failure(answer, errand.cut), source="judge")
         return judged(of_activity(answer, "judge"), judge, answer)
     if judge.model is not None:
-        request = _model(judge.model, judge_prompt(judge.rubric or "", output), errand)
+        request = _model(judge.model, judge_prompt(judge.rubric or "", both_ends(ran.output, room)), errand)
         scored = of_model(await run_model(errand.place.queue, request, errand.summary), cut_by_budget=errand.cut)
         return judged(scored, judge)
-    result = await run_command(errand.place.queue, _command(judge, errand, prompt=output), errand.summary)
+    # A judge reads all of an output from the store; what a report or an activity said is in no store.
+    stored = None if ran.report and ran.report.output else ran.reference
+    work = _command(judge, errand, prompt=None if stored else both_ends(ran.output, room), stdin=stored)
+    result = await run_command(errand.place.queue, work, errand.summary)
     return judged(of_command(result, "judge", cut_by_budget=errand.cut), judge)
 
 
-def _command(
-    body: Run | Check | Judge | Repair,
-    errand: _Errand,
-    prompt: str | None = None,
-    context: RenderedContext | None = None,
-) -> RunCommand:
+def _command(body: Run | Check | Judge | Repair, errand: _Errand, **more: Any) -> RunCommand:
     assert body.command is not None
     return RunCommand(
         argv=body.command,
         run=errand.place.run,
         step=errand.step,
+        tenant=errand.place.tenant,
         attempt=errand.attempt,
         purpose=errand.purpose,
         workspace=errand.place.workspace,
         cwd=body.cwd,
-        prompt=prompt,
-        context=context,
         env=body.env,
         timeout_seconds=errand.seconds,
+        **more,
     )
 
 
@@ -146,6 +159,7 @@ def _model(model: str, prompt: str, errand: _Errand) -> RunModel:
         prompt=prompt,
         run=errand.place.run,
         step=errand.step,
+        tenant=errand.place.tenant,
         attempt=errand.attempt,
         purpose="judge" if errand.purpose == "judge" else "step",
         timeout_seconds=errand.seconds,
@@ -205,6 +219,7 @@ def _whole(ran: AttemptReport, report: AttemptReport, started_at: datetime) -> A
         # A failure points to the output that shows it, a success to what the step made.
         reference=ran.reference if own or report.outcome == "succeeded" else report.reference,
         report=ran.report,
+        checkpoint=ran.checkpoint,
     )
 
 
@@ -212,7 +227,7 @@ def _errand(
     place: WorkPlace,
     step: str,
     number: int,
-    purpose: Literal["step", "verify", "judge", "gate", "repair"],
+    purpose: Purpose,
     timeout_ms: int,
     seconds_left: float | None = None,
 ) -> _Errand:

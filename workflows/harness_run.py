@@ -162,7 +162,7 @@ async def _prepare(start: StartHarnessRun, state: RunState) -> tuple[RunIdentity
     if state.executor_queue is not None:
         return (
             _identity(start, state, state.environment),
-            WorkPlace(run, state.executor_queue, start.workspace),
+            WorkPlace(run, state.executor_queue, start.workspace, tenant=start.tenant),
             None,
         )
     if not _uses_executor(start):
@@ -173,7 +173,7 @@ async def _prepare(start: StartHarnessRun, state: RunState) -> tuple[RunIdentity
         return _identity(start, state, {}), place, f"no executor for the run: {claimed.error}"
     return (
         _identity(start, state, claimed.environment),
-        WorkPlace(run, claimed.queue, start.workspace),
+        WorkPlace(run, claimed.queue, start.workspace, tenant=start.tenant),
         None,
     )
 

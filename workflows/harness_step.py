@@ -92,11 +92,11 @@ async def _place(start: StartHarnessStep) -> WorkPlace:
     info = workflow.info()
     run = start.run or info.first_execution_run_id
     if start.executor_queue is not None or not needs_executor(start.step):
-        return WorkPlace(run, start.executor_queue or info.task_queue, start.workspace)
+        return WorkPlace(run, start.executor_queue or info.task_queue, start.workspace, tenant=start.tenant)
     claimed = await claim(ClaimExecutor(run=run, workspace=start.workspace))
     if isinstance(claimed, CallFailure):
         return WorkPlace(run, info.task_queue, start.workspace, unavailable=claimed.error)
-    return WorkPlace(run, claimed.queue, start.workspace)
+    return WorkPlace(run, claimed.queue, start.workspace, tenant=start.tenant)
 
 
 def _reporter(step: str) -> Callable[[int], Awaitable[None]]:

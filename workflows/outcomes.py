@@ -35,6 +35,7 @@ def of_command(result: CommandResult | CallFailure, source: Source, *, cut_by_bu
         tokens=tokens,
         reference=result.output,
         report=result.report,
+        checkpoint=result.checkpoint,
     )
     if result.end == "exited":
         return replace(report, outcome="succeeded", error="") if result.exit_code == 0 else _named(report)

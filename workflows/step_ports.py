@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate
 
 from poimen.contracts.definition import Step
+from poimen.contracts.execution import OutputReference
 from poimen.details import step_details
 from poimen.step_rules import StepPolicy
 from poimen.step_state import AttemptReport, AttemptWork, Progress
@@ -32,6 +33,8 @@ class WorkflowStepPorts:
     def __init__(self, step: Step, place: WorkPlace, deadline: datetime | None) -> None:
         self.step, self.place, self.deadline = step, place, deadline
         self.progress: Progress | None = None
+        # What the latest attempt that left a checkpoint left.
+        self.checkpoint: OutputReference | None = None
         # What a shared token budget leaves to this step in all, once the run has said so.
         self.tokens_limit: int | None = None
         self.tokens_used = 0
@@ -51,7 +54,9 @@ class WorkflowStepPorts:
 
     async def attempt(self, work: AttemptWork) -> AttemptReport:
         """Run, verify and judge once."""
-        report = await attempt(self.step, work, self.place)
+        report = await attempt(self.step, work, self.place, self.checkpoint)
+        if report.checkpoint is not None:
+            self.checkpoint = report.checkpoint
         self.tokens_used += report.tokens
         if report.tokens and self.on_tokens is not None:
             await self.on_tokens(self.tokens_used)

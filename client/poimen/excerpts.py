@@ -6,6 +6,12 @@ from collections.abc import Callable
 
 HEAD_BYTES = 2 * 1024
 TAIL_BYTES = 4 * 1024
+# Bytes of head and tail: of what an attempt did, of what verified it, of what judged it or stands beside a report, and
+# of what nobody reads from the history.
+WHOLE = (HEAD_BYTES, TAIL_BYTES)
+HALF = (HEAD_BYTES // 2, TAIL_BYTES // 2)
+THIRD = (512, 1536)
+BRIEF = (256, 256)
 _LEFT_OUT = "\n… {} characters left out …\n"
 # What the line about the cut itself takes, with a count of up to ten digits.
 _GAP_BYTES = 60
@@ -30,12 +36,12 @@ def cut_tail(text: str, limit: int) -> str:
     return text[len(text) - _longest(text, limit, lambda size: text[len(text) - size :]) :]
 
 
-def both_ends(text: str) -> str:
-    """Return the text, or its first 2 KiB and last 4 KiB as JSON with a line that says what is left out."""
-    whole = HEAD_BYTES + TAIL_BYTES
-    if len(text) <= whole and encoded_size(text) <= whole:
+def both_ends(text: str, room: tuple[int, int] = WHOLE) -> str:
+    """Return the text, or its beginning and end within ``room`` as JSON, with a line that says what is left out."""
+    head_bytes, tail_bytes = room
+    if len(text) <= sum(room) and encoded_size(text) <= sum(room):
         return text
-    head, tail = cut_head(text, HEAD_BYTES - _GAP_BYTES), cut_tail(text, TAIL_BYTES)
+    head, tail = cut_head(text, head_bytes - _GAP_BYTES), cut_tail(text, tail_bytes)
     return f"{head}{_LEFT_OUT.format(len(text) - len(head) - len(tail))}{tail}"
 
 

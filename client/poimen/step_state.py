@@ -78,6 +78,8 @@ class AttemptReport:
     reference: OutputReference | None = None
     report: StepReport | None = None
     service_wait_seconds: float | None = None
+    # What the next attempt of the step goes on from; None when this one left nothing.
+    checkpoint: OutputReference | None = None
 
     def __post_init__(self) -> None:
         # A message that is refused where it is made would fail the workflow task again and again.

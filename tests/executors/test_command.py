@@ -6,14 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from executors.blobs import BlobStore
+from executors.blobs import tenant_store
 from executors.command import run_command
-from poimen.contracts.execution import RenderedContext
+from poimen.contracts.execution import OutputReference, RenderedContext
+from poimen.excerpts import BRIEF, HALF, THIRD, WHOLE
 
 
 def stored(settings, result):
-    return BlobStore(settings.state_dir / "blobs", settings.host).path(result.output.sha256).read_bytes()
+    return tenant_store(settings, None).find(result.output).read_bytes()
+
+
+def checkpoint_of(settings, result):
+    return tenant_store(settings, None).find(result.checkpoint).read_bytes()
+
+
+def kept(settings, data):
+    settings.state_dir.mkdir(exist_ok=True)
+    return tenant_store(settings, None).keep(data, settings.state_dir / "partial")
 
 
 async def test_a_command_that_succeeds_reports_its_code_and_output(settings, command):
@@ -159,7 +170,7 @@ async def test_an_allowed_reference_is_resolved_and_masked(settings, command):
     result = await run_command(command("sh", "-c", script, env={"API": "env:TOKEN"}), limits)
     assert result.head.split() == ["12", "key=[masked]"]
     assert result.report.output == "[masked]"
-    assert result.checkpoint == "[masked]"
+    assert checkpoint_of(limits, result) == b"[masked]"
     assert b"s3cr3t" not in stored(limits, result)
 
 
@@ -209,29 +220,120 @@ async def test_a_long_report_is_cut_to_what_a_history_takes(settings, command):
     script += "open(os.environ['POIMEN_RESULT'], 'w'))"
     result = await run_command(command("python3", "-c", script), settings)
     assert result.report.tokens == 3
-    assert len(json.dumps(result.report.model_dump(mode="json"))) < 10_000
-    assert len(result.warnings) == 2
+    assert len(json.dumps(result.report.model_dump(mode="json"))) < 3_000
+    assert result.warnings == ("the report was cut: output, changed_files",)
+
+
+@pytest.mark.parametrize(("purpose", "output"), [("judge", "0.9"), ("verify", None)])
+async def test_of_the_report_of_a_check_only_what_is_read_travels(settings, command, purpose, output):
+    report = '{"output": "0.9", "lesson": "x", "tokens": 12}'
+    script = f"cat > \"$POIMEN_RESULT\" <<'END'\n{report}\nEND"
+    result = await run_command(command("sh", "-c", script, purpose=purpose), settings)
+    assert (result.report.output, result.report.lesson, result.report.tokens) == (output, None, 12)
+
+
+LONG = "yes 'a line of an output' | head -c 100000; exit"
+
+
+@pytest.mark.parametrize(
+    ("fields", "script", "room"),
+    [
+        ({}, f"{LONG} 0", WHOLE),
+        ({"purpose": "verify"}, f"{LONG} 1", HALF),
+        ({"purpose": "gate"}, f"{LONG} 1", HALF),
+        ({"purpose": "judge"}, f"{LONG} 0", THIRD),
+        ({}, f"echo '{{}}' > $POIMEN_RESULT; {LONG} 1", THIRD),
+        ({"purpose": "verify"}, f"{LONG} 0", BRIEF),
+        ({"purpose": "verify", "brief": True}, f"{LONG} 1", BRIEF),
+        ({"purpose": "repair"}, f"{LONG} 1", BRIEF),
+        ({}, f'echo \'{{"output": "x"}}\' > $POIMEN_RESULT; {LONG} 0', BRIEF),
+    ],
+)
+async def test_as_much_of_an_output_travels_as_is_read_of_it(settings, command, fields, script, room):
+    result = await run_command(command("sh", "-c", script, **fields), settings)
+    ends = (len(json.dumps(result.head)), len(json.dumps(result.tail)))
+    assert all(limit - 64 < end <= limit for end, limit in zip(ends, room, strict=True))
+    assert len(stored(settings, result)) == 100_000
+
+
+async def test_a_stored_output_is_given_on_standard_input(settings, command):
+    first = await run_command(command("seq", "20000"), settings)
+    result = await run_command(command("tail", "-n", "+3", stdin=first.output, purpose="judge"), settings)
+    assert result.head.startswith("3\n4\n")
+    assert stored(settings, result) == stored(settings, first).removeprefix(b"1\n2\n")
+
+
+async def test_a_stored_output_that_is_gone_is_the_executors_failure(settings, command):
+    gone = OutputReference(sha256="0" * 64, host="elsewhere", bytes=1)
+    with pytest.raises(OSError, match="not on this executor"):
+        await run_command(command("cat", stdin=gone), settings)
+
+
+@pytest.mark.parametrize("sha256", ["", "../../../etc/passwd", "0" * 63, "0" * 64 + "\n", "A" * 64])
+def test_a_reference_names_no_file_but_a_stored_one(sha256):
+    with pytest.raises(ValidationError):
+        OutputReference(sha256=sha256, host="here", bytes=1)
+
+
+async def test_a_prompt_without_a_context_is_given_as_it_is(settings, command):
+    assert (await run_command(command("cat", prompt="see {{context}}"), settings)).head == "see {{context}}"
 
 
 async def test_the_checkpoint_goes_in_and_comes_out(settings, command):
     script = 'read n < "$POIMEN_CHECKPOINT"; echo $((n + 1)) > "$POIMEN_CHECKPOINT"'
-    result = await run_command(command("sh", "-c", script, checkpoint="41\n"), settings)
-    assert result.checkpoint == "42\n"
+    result = await run_command(command("sh", "-c", script, checkpoint=kept(settings, b"41\n")), settings)
+    assert checkpoint_of(settings, result) == b"42\n"
+
+
+async def test_a_checkpoint_may_hold_whatever_text_it_likes(settings, command):
+    script = "import os; open(os.environ['POIMEN_CHECKPOINT'], 'w').write('é\\0' * 20_000)"
+    result = await run_command(command("python3", "-c", script), settings)
+    assert checkpoint_of(settings, result) == "é\0".encode() * 20_000
+
+
+async def test_without_a_checkpoint_there_is_no_file(settings, command):
+    result = await run_command(command("sh", "-c", 'test ! -e "$POIMEN_CHECKPOINT"'), settings)
+    assert (result.exit_code, result.checkpoint) == (0, None)
 
 
 async def test_a_checkpoint_survives_a_time_out(settings, command):
     script = 'echo half > "$POIMEN_CHECKPOINT"; exec sleep 300'
     result = await run_command(command("sh", "-c", script, timeout_seconds=0.5), settings)
-    assert (result.end, result.checkpoint) == ("timed_out", "half\n")
+    assert (result.end, checkpoint_of(settings, result)) == ("timed_out", b"half\n")
 
 
 @pytest.mark.parametrize(
-    "script", ['head -c 9000 /dev/zero > "$POIMEN_CHECKPOINT"', 'printf "\\377" > "$POIMEN_CHECKPOINT"']
+    ("script", "warnings"),
+    [
+        ('head -c 65537 /dev/zero > "$POIMEN_CHECKPOINT"', 1),
+        ('printf "\\377" > "$POIMEN_CHECKPOINT"', 1),
+        ('rm "$POIMEN_CHECKPOINT"; mkdir "$POIMEN_CHECKPOINT"', 1),
+        (': > "$POIMEN_CHECKPOINT"', 0),
+        ('rm "$POIMEN_CHECKPOINT"', 0),
+    ],
 )
-async def test_a_checkpoint_that_cannot_be_used_leaves_the_one_before(settings, command, script):
-    result = await run_command(command("sh", "-c", script, checkpoint="before"), settings)
-    assert result.checkpoint == "before"
+async def test_a_checkpoint_that_cannot_be_used_leaves_the_one_before(settings, command, script, warnings):
+    before = kept(settings, b"before")
+    result = await run_command(command("sh", "-c", script, checkpoint=before), settings)
+    assert result.checkpoint == before
+    assert len(result.warnings) == warnings
+
+
+async def test_a_checkpoint_of_another_executor_is_a_warning(settings, command):
+    gone = OutputReference(sha256="0" * 64, host="elsewhere", bytes=1)
+    result = await run_command(command("sh", "-c", 'test ! -e "$POIMEN_CHECKPOINT"', checkpoint=gone), settings)
+    assert result.exit_code == 0
     assert "checkpoint" in result.warnings[0]
+
+
+async def test_outputs_are_kept_by_tenant(settings, command):
+    names = [None, "acme", "Acme", "..", "a/b", "-", "x" * 128]
+    results = [await run_command(command("echo", "same", tenant=name), settings) for name in names]
+    paths = [tenant_store(settings, name).find(found.output) for name, found in zip(names, results, strict=True)]
+    folders = [path.parent.parent for path in paths]
+    assert [folder.name for folder in folders[:2]] == ["-", "acme"]
+    assert {folder.parent for folder in folders} == {settings.state_dir / "blobs"}
+    assert len({folder.name.lower() for folder in folders}) == len(names)
 
 
 async def test_binary_output_stays_small_as_json(settings, command):
@@ -276,13 +378,13 @@ async def test_a_full_disk_costs_the_stored_output_and_nothing_else(settings, co
 async def test_nothing_of_an_attempt_is_left_but_its_output(settings, command):
     await run_command(command("sh", "-c", 'cat; echo x > "$POIMEN_RESULT"', prompt="hello"), settings)
     left = [path for path in settings.state_dir.rglob("*") if path.is_file()]
-    assert [path.parent.parent.name for path in left] == ["blobs"]
+    assert [path.parent.parent.parent.name for path in left] == ["blobs"]
 
 
 async def test_the_files_of_an_attempt_are_for_its_user_only(settings, command):
     result = await run_command(command("sh", "-c", 'stat -c %a "$(dirname "$POIMEN_RESULT")"'), settings)
     assert result.head == "700\n"
-    path = BlobStore(settings.state_dir / "blobs", "here").path(result.output.sha256)
+    path = tenant_store(settings, None).find(result.output)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from executors.blobs import BlobStore
+from executors.blobs import tenant_store
 from executors.model import run_model
 from executors.model_answer import retry_after_seconds
 from executors.settings import ModelEndpoint
@@ -128,7 +128,7 @@ async def test_a_long_answer_is_cut_and_stored_whole(endpoint, models):
     assert len(json.dumps(result.text)) < 6_400
     assert result.text.startswith("line 0\n")
     assert result.text.endswith("line 49999\n")
-    path = BlobStore(models.state_dir / "blobs", "here").path(result.output.sha256)
+    path = tenant_store(models, None).find(result.output)
     assert path.read_text() == text
 
 

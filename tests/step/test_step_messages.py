@@ -1,26 +1,24 @@
 """What a step sends fits the contracts and a workflow's history, whatever its attempts came to."""
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poimen.contracts.execution import CommandResult, OutputReference, RunCommand, StepReport
+from poimen.contracts.execution import StepReport
 from poimen.contracts.message import encode
 from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import PendingRecord
 from poimen.excerpts import HEAD_BYTES, TAIL_BYTES, both_ends, cut_head, cut_tail, encoded_size
 from poimen.record_batches import MOST_BYTES as BATCH_BYTES
 from poimen.record_batches import batches
-from poimen.render import used_by
 from poimen.step_messages import check_spec, tell_failure, tell_success
 from poimen.step_rules import StepPolicy
 from poimen.step_state import AttemptReport, StepState
 from tests.step.scripted_world import START, World, analysis, package, run, spec
-from workflows.outcomes import of_command
 
 WORST = '\U0001f525\x01é"\\'
 
@@ -113,68 +111,6 @@ async def test_an_answer_with_ids_and_words_of_any_length_stops_no_step() -> Non
 
     assert result.end == "succeeded"
     assert all(len(json.dumps(message)) < 8 * 1024 for _, message in world.calls)
-
-
-def _command_result(character: str, exit_code: int) -> CommandResult:
-    """The largest excerpt an executor sends of an output that is one character over and over."""
-    head, tail = cut_head(character * HEAD_BYTES, HEAD_BYTES), cut_tail(character * TAIL_BYTES, TAIL_BYTES)
-    reference = OutputReference(sha256="0" * 64, host="h" * 64, bytes=2**31)
-    return CommandResult(
-        end="exited", exit_code=exit_code, head=head, tail=tail, output=reference, output_bytes=2**31, seconds=1.0
-    )
-
-
-def _full_package(message: dict[str, Any], character: str) -> dict[str, Any]:
-    item = {
-        "id": "les-7f3c21d0",
-        "kind": "lesson",
-        "level": "L1",
-        "title": "Port taken",
-        "text": cut_head(character * 1_800, 1_800),
-        "origin": "harness_outcome",
-        "trust": "observed",
-        "recorded_at": START.isoformat(),
-        "because": "same step",
-    }
-    return package(message, items=[{**item, "tier": tier} for tier in ("signatures", "vectors", "vault")])
-
-
-@dataclass
-class Measured(World):
-    """Counts every message of a step as the JSON that a history keeps; its attempts are failing commands."""
-
-    character: str = "x"
-    sizes: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.answers["GetContext"] = lambda message: _full_package(message, self.character)
-
-    def add(self, attempt: int, *messages: Any) -> None:
-        self.sizes[attempt] = self.sizes.get(attempt, 0) + sum(len(json.dumps(message)) for message in messages)
-
-    async def attempt(self, work: Any) -> AttemptReport:
-        await super().attempt(work)
-        context = used_by("{{context}}", work.context)
-        asked = RunCommand(argv=("./serve",), run="r" * 36, step="serve", prompt="{{context}}", context=context)
-        result = _command_result(self.character, 1)
-        self.add(work.attempt, encode(asked), encode(result))
-        return of_command(result, "step")
-
-    async def __call__(self, activity: str, message: dict[str, Any], summary: str) -> object:
-        answer = await super().__call__(activity, message, summary)
-        self.add(0 if activity == "DocumentDecision" else message["attempt"], message, answer)
-        return answer
-
-
-@pytest.mark.parametrize("character", ["x", '"', "é", "漢", "\U0001f525", "\x01", "\n"])
-async def test_the_largest_attempts_stay_within_a_historys_share(character: str) -> None:
-    world = Measured([AttemptReport("failed")], character=character)
-
-    result, _ = await run(world, spec(StepPolicy(attempts=4), task="the task " * 10))
-
-    assert result.attempts_made == 4
-    assert max(size for attempt, size in world.sizes.items() if attempt) <= 32 * 1024
-    assert sum(world.sizes.values()) + len(json.dumps(encode(result))) <= 128 * 1024
 
 
 def test_records_are_handed_over_in_order_and_in_messages_that_fit() -> None:

@@ -1,16 +1,30 @@
 """The messages between the harness and its executors: claim one, run a command, ask a model."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from poimen.contracts.memory_calls import Count, Fingerprint, Seconds
 from poimen.contracts.message import FreeText, Identifier, Many, Message, Name
+from poimen.contracts.problems import refusal
 
 CommandEnd = Literal["exited", "signaled", "timed_out", "cancelled", "not_found", "not_allowed"]
 ModelEnd = Literal["answered", "refused", "timed_out", "unavailable", "not_configured"]
+Purpose = Literal["step", "verify", "judge", "repair", "gate"]
 Argument = Annotated[str, Field(max_length=131_072)]
 RelativePath = Annotated[str, Field(max_length=4_096)]
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def _checked_sha256(value: str) -> str:
+    # It becomes a file's name on the executor.
+    if not _SHA256.fullmatch(value):
+        raise refusal("is no SHA-256: 64 of 0-9 and a-f are needed")
+    return value
+
+
+Sha256 = Annotated[str, AfterValidator(_checked_sha256)]
 
 
 class RenderedContext(Message):
@@ -49,30 +63,36 @@ class ExecutorClaim(Message):
     warnings: Many[str] = ()
 
 
+class OutputReference(Message):
+    """A whole output in its executor's content-addressed store."""
+
+    sha256: Sha256
+    host: str
+    bytes: Count
+
+
 class RunCommand(Message):
-    """Run one argv below the run's workspace; the prompt goes to its standard input."""
+    """Run one argv below the run's workspace; the prompt, or a stored output, goes to its standard input."""
 
     argv: Annotated[Many[Argument], Field(min_length=1, max_length=1_000)]
     run: Identifier
     step: Name
+    # Whose store the output is kept in; one worker's callers that name none share one.
+    tenant: Name | None = None
     attempt: int = 1
-    purpose: Literal["step", "verify", "judge", "repair", "gate"] = "step"
+    purpose: Purpose = "step"
     workspace: RelativePath | None = None
     cwd: RelativePath | None = None
     prompt: FreeText | None = None
+    # Goes to standard input in place of a prompt: what an earlier command of the run put out.
+    stdin: OutputReference | None = None
     context: RenderedContext | None = None
     # Values of the form "env:NAME" are resolved by the executor against its allow-list.
     env: dict[str, str] = Field(default_factory=dict)
     timeout_seconds: Seconds = 600.0
-    checkpoint: FreeText | None = None
-
-
-class OutputReference(Message):
-    """A whole output in its executor's content-addressed store."""
-
-    sha256: str
-    host: str
-    bytes: Count
+    checkpoint: OutputReference | None = None
+    # Nobody reads this output from the history; a few words of it are enough there.
+    brief: bool = False
 
 
 class StepReport(Message):
@@ -90,7 +110,7 @@ class CommandResult(Message):
     end: CommandEnd
     exit_code: int | None = None
     signal: int | None = None
-    # Head and tail of the merged output; bounded as encoded JSON (2 KiB and 4 KiB).
+    # Head and tail of the merged output; bounded as encoded JSON: 2 KiB and 4 KiB for a step, less for all else.
     head: str = ""
     tail: str = ""
     output: OutputReference | None = None
@@ -98,7 +118,8 @@ class CommandResult(Message):
     binary: bool = False
     seconds: Seconds = 0.0
     report: StepReport | None = None
-    checkpoint: str | None = None
+    # What is in force after the command; None when there never was one.
+    checkpoint: OutputReference | None = None
     detail: str = ""
     warnings: Many[str] = ()
 
@@ -110,6 +131,7 @@ class RunModel(Message):
     prompt: FreeText
     run: Identifier
     step: Name
+    tenant: Name | None = None
     attempt: int = 1
     purpose: Literal["step", "judge"] = "step"
     system: FreeText | None = None
