@@ -9,7 +9,7 @@ import contextlib
 import json
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,11 +30,11 @@ MANY: Final = 1_000_000
 DEADLINE_SECONDS: Final = 60.0
 
 # A scope has a thousand signatures in twenty steps: a memory grows by projects, and each of them stays what it is.
-FILL: Final = """
+_FILL: Final = """
 create temp table grown as
 select n, 'scope-' || n / 1000 as scope, 'step-' || n % 20 as step, 's1:' || md5(n::text) as signature,
   'les-' || md5('item' || n) as item, 'run-' || n / 20 as run, now() as at
-from generate_series(0, {rows} - 1) as n;
+from generate_series({first}, {last}) as n;
 
 insert into signatures (tenant, scope, signature, kind, family, title, template, sample, first_position, first_at)
 select 'local', scope, signature, 'exception', 'f' || n % 997, 'failure ' || n, 'failure <n>', 'failure ' || n, n, at
@@ -77,8 +77,16 @@ select 'local', scope, 'decision_documented', 'grown-' || n, sha256('x'), run, r
 from grown;
 
 drop table grown;
-analyze;
 """
+# A script must end within a minute.
+AT_ONCE: Final = 50_000
+
+
+def fill(rows: int) -> Iterator[str]:
+    """Give the scripts that make a database hold so many signatures of the tenant `local`, and what belongs to them."""
+    for first in range(0, rows, AT_ONCE):
+        yield _FILL.format(first=first, last=min(first + AT_ONCE, rows) - 1)
+    yield "analyze;"
 
 
 async def measure(rows: int, times: int = 100) -> dict[str, Any]:
@@ -110,7 +118,8 @@ async def _filled(rows: int) -> AsyncIterator[Stores]:
             postgres_server(folder / "postgres", port=port, log=folder / "postgres.log")
         )
         await migrate(postgres.owner_dsn)
-        await postgres.run_sql(FILL.format(rows=rows), postgres.dsn("postgres"))
+        for script in fill(rows):
+            await postgres.run_sql(script, postgres.dsn("postgres"))
         (folder / "vault").mkdir()
         settings = MemorySettings(
             postgres_dsn=postgres.app_dsn, masking_key=b"a key for benchmarks", vault_path=folder / "vault"

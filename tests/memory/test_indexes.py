@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 
 import pytest
 
-from benchmarks.lookup import FILL
+from benchmarks.lookup import fill
 from memory.document import document
 from memory.items import SQL as ITEMS_SQL
 from memory.journal import Follower
@@ -46,7 +46,8 @@ GROWING = {
 
 @pytest.fixture
 async def filled(settings: MemorySettings, database: Database) -> MemorySettings:
-    await database.run_sql(FILL.format(rows=ROWS))
+    for script in fill(ROWS):
+        await database.run_sql(script)
     return settings
 
 
