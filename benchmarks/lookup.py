@@ -55,6 +55,9 @@ select 'local', scope, step, run || '/' || step, attempt, run, case attempt when
   case attempt when 1 then null else 'mend' end, n * 2 + attempt, at
 from grown, generate_series(1, 2) as attempt;
 
+insert into aliases (tenant, scope, signature, stands_for, root, origin, position, made_at)
+select 'local', scope, 's1:' || md5('old' || n), signature, signature, 'operator', n, at from grown;
+
 insert into step_outcomes (
   tenant, scope, step, run, visit, environment, first_signature, ended, position, recorded_at
 )

@@ -1,6 +1,7 @@
 """SearchKnowledge and RetireKnowledge: look knowledge up, and take a wrong piece of it out."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from memory.observations import fingerprint
 from memory.packing import note_item
 from memory.postgres import Row, load_queries, tenant_transaction
 from memory.scrub import scrub, scrub_warning
-from memory.signatures import sign
+from memory.signatures import signatures_of
 from memory.stores import Caller, Stores
 from memory.vectors.index import Found, Query
 from poimen.contracts.memory_calls import (
@@ -34,7 +35,7 @@ from poimen.contracts.vocabulary import EmptyReason, Tier
 
 SQL = load_queries(__package__, "knowledge.sql")
 T = TypeVar("T")
-_SIGNATURE: Final = "s1:"
+_SIGNATURE: Final = re.compile(r"s\d+:[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,14 @@ class _Search:
     async def signatures(self, seconds: float) -> list[Known]:
         """Give the lessons of the failure that the query is, or is the text of."""
         query = self.call.query.strip()
-        key = query if query.startswith(_SIGNATURE) else (await aside(len(query), sign, query)).key
+        keys = (
+            [query]
+            if _SIGNATURE.fullmatch(query)
+            else [one.key for one in await aside(len(query), signatures_of, query)]
+        )
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=seconds) as tx:
             rows = await tx.rows(
-                SQL["lessons_of_signature"], scope=self.call.scope, signature=key, limit=self.call.limit
+                SQL["lessons_of_signature"], scope=self.call.scope, signatures=keys, limit=self.call.limit
             )
             environment = fingerprint(self.call.environment)
             return await items.with_evidence(tx, self.call.scope, rows, environment)

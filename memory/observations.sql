@@ -17,28 +17,52 @@ values (%(tenant)s, %(fingerprint)s, %(parts)s)
 on conflict do nothing
 
 -- name: observations
--- The attempts of the latest occurrences that some lessons are made from, from after each one's retirement.
+-- The attempts of the latest occurrences that some lessons are made from, from after each one's retirement. What
+-- failed with a signature that stands for a lesson's, or that the lesson's stands for, is told as the lesson's own.
 with lessons as (
-  select id, coalesce(step, '') as step, signature, coalesce(retired_position, 0) as floor
+  select items.id, coalesce(items.step, '') as step, items.signature, coalesce(items.retired_position, 0) as floor,
+    coalesce(aliases.root, items.signature) as root
   from items
-  where tenant = %(tenant)s and id = any(%(lessons)s) and signature is not null
+  left join aliases on aliases.tenant = %(tenant)s and aliases.scope = %(scope)s
+    and aliases.signature = items.signature and aliases.ended_position is null
+  where items.tenant = %(tenant)s and items.id = any(%(lessons)s) and items.signature is not null
+),
+members as (
+  select id, root as signature from lessons
+  union all
+  select lessons.id, aliases.signature
+  from lessons
+  join aliases on aliases.tenant = %(tenant)s and aliases.scope = %(scope)s
+    and aliases.root = lessons.root and aliases.ended_position is null
 ),
 seen as (
-  select distinct lessons.id, lessons.step, lessons.floor, latest.occurrence
+  select distinct lessons.id, lessons.step, lessons.signature, lessons.floor, latest.occurrence
   from lessons
   cross join lateral (
-    select occurrence
-    from attempts
-    where tenant = %(tenant)s and scope = %(scope)s and step = lessons.step and signature = lessons.signature
-      and position > lessons.floor
-    order by position desc
+    select failed.occurrence
+    from members
+    cross join lateral (
+      select occurrence, position
+      from attempts
+      where tenant = %(tenant)s and scope = %(scope)s and step = lessons.step and signature = members.signature
+        and position > lessons.floor
+      order by position desc
+      limit %(limit)s
+    ) as failed
+    where members.id = lessons.id
+    order by failed.position desc
     limit %(limit)s
   ) as latest
 )
-select seen.id as lesson, attempts.*
+select seen.id as lesson, attempts.occurrence, attempts.attempt, attempts.run, attempts.outcome, attempts.environment,
+  attempts.action, attempts.repair, attempts.waited_seconds, attempts.since_first_failure_seconds, attempts.position,
+  attempts.recorded_at, coalesce(own.signature, attempts.signature) as signature
 from seen
 join attempts on attempts.tenant = %(tenant)s and attempts.scope = %(scope)s and attempts.step = seen.step
   and attempts.occurrence = seen.occurrence and attempts.position > seen.floor
+left join lateral (
+  select seen.signature from members where members.id = seen.id and members.signature = attempts.signature
+) as own on true
 order by attempts.position
 
 -- name: occurrence

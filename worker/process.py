@@ -24,6 +24,7 @@ from worker.bootstrap import build_workers
 from worker.exits import FAILED, OK, SCHEMA, TemporalDown
 from worker.projection import follow_journal
 from worker.reconcile import Reconciler
+from worker.resign import resign_signatures
 from worker.search_attributes import ensure_search_attributes
 from worker.settings import Settings
 from worker.temporal_client import connect
@@ -176,8 +177,13 @@ def _background(settings: Settings, client: Client, stores: Stores | None, up: a
         if not stop.is_set():
             await follow_journal(stores, stop)
 
+    async def sign_again(stop: asyncio.Event) -> None:
+        await _either(up, stop)
+        if not stop.is_set():
+            await resign_signatures(stores, stop)
+
     reconciler = Reconciler(client, settings.task_queue, settings.values["reconcile_seconds"])
-    return {"projection": project, "reconciler": reconciler.run}
+    return {"projection": project, "resign": sign_again, "reconciler": reconciler.run}
 
 
 async def _either(*events: asyncio.Event) -> None:

@@ -32,6 +32,10 @@ class EventKind(StrEnum):
     """An item has a new revision."""
     KNOWLEDGE_RETIRED = "knowledge_retired"
     """An item is no longer delivered (RetireKnowledge)."""
+    SIGNATURE_ALIASED = "signature_aliased"
+    """A signature stands for another from now on (`poimen alias`, or a raised version of the rules)."""
+    SIGNATURE_UNALIASED = "signature_unaliased"
+    """A signature stands for itself again."""
     NOTE_READ = "note_read"
     """A note of the vault was read and became, or changed, an item."""
 
@@ -51,6 +55,8 @@ class Origin(StrEnum):
     """Free text that an agent of a step wrote."""
     CALLER = "caller"
     """Anybody else who may call the activities."""
+    MAINTENANCE = "maintenance"
+    """A background task of the worker."""
     IMPORT = "import"
     """Starter notes and ingested sources."""
 

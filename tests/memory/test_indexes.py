@@ -31,6 +31,7 @@ ROWS = 5_000
 SCOPE = "scope-1"
 PLACE = {"scope": SCOPE, "step": "step-1"}
 GROWING = {
+    "aliases",
     "attempts",
     "bodies",
     "environments",
@@ -73,7 +74,9 @@ LOOK_UPS = {
     "helped": statement(STEP_SQL["helped"], **PLACE, limit=20),
     "signature_words": statement(STEP_SQL["signature_words"], scope=SCOPE, signature="s1:x"),
     "told_lessons": statement(ITEMS_SQL["told_lessons"], **PLACE, limit=2),
-    "lessons_of_signature": statement(KNOWLEDGE_SQL["lessons_of_signature"], scope=SCOPE, signature="s1:x", limit=10),
+    "lessons_of_signature": statement(
+        KNOWLEDGE_SQL["lessons_of_signature"], scope=SCOPE, signatures=["s1:x"], limit=10
+    ),
     "items_like": statement(ITEMS_SQL["items_like"], beginning="les-7f3c21d0", scope=SCOPE),
     "search": statement(LEXICAL_SQL["search"], scopes=["@library", SCOPE], terms=["failure", "w17"], kinds=[], limit=6),
 }
