@@ -72,7 +72,23 @@ class _Failure:
         return items.lesson_id(self.call.scope, self.step, self.signature.key)
 
 
-async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysis:
+class _Rehearsed(Exception):
+    """No error: it undoes the transaction that it leaves, and takes the answer out of it."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        super().__init__()
+        self.analysis = analysis
+
+
+async def rehearse(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysis:
+    """Answer as `analyze` would, in a transaction that is undone: nothing is on record of it."""
+    try:
+        return await analyze(call, caller, stores, keep=False)
+    except _Rehearsed as done:
+        return done.analysis
+
+
+async def analyze(call: AnalyzeError, caller: Caller, stores: Stores, *, keep: bool = True) -> Analysis:
     """Record a failed attempt and answer with its signature, what is known of it, and advice.
 
     Asked again under the same key it gives the same answer, marked as a duplicate. Raises Conflict when the key was
@@ -104,6 +120,8 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores) -> Analysi
             "warnings": scrub_warning(found),
         }
         analysis = analysis.model_copy(update=told)
+        if not keep:
+            raise _Rehearsed(analysis)
         record.finish({"answer": encode(analysis), "items": changed})
     return analysis
 

@@ -127,7 +127,7 @@ class _Asked:
                 statement(SQL["same_failure"], **place, scopes=[call.scope, LIBRARY], step=call.step, limit=call.limit),
                 statement(SQL["relatives"], **place, family=signature.family if signature else None, limit=call.limit),
             )
-            failures = await _with_evidence(tx, call, [*same, *relatives], self.issue.key)
+            failures = await _with_evidence(tx, call, same, relatives)
         return _OnRecord(seen[0] if seen else None, failures)
 
     async def similar(self, question: str) -> SearchResult:
@@ -150,7 +150,10 @@ class _Asked:
         return await search(asked, self.caller, self.stores)
 
 
-async def _with_evidence(tx: Transaction, call: DiagnoseIssue, rows: list[Row], signature: str) -> tuple[_Failure, ...]:
+async def _with_evidence(
+    tx: Transaction, call: DiagnoseIssue, same: list[Row], relatives: list[Row]
+) -> tuple[_Failure, ...]:
+    rows = [*same, *relatives]
     if not rows:
         return ()
     own = [row["id"] for row in rows if row["scope"] == call.scope]
@@ -158,8 +161,8 @@ async def _with_evidence(tx: Transaction, call: DiagnoseIssue, rows: list[Row], 
     known = [_told(one) for one in items.told_by(rows, records, fingerprint(call.environment))]
     names = await run_names(tx, (one.evidence.runs[0] for one in known if one.evidence))
     failures = [
-        _Failure(one, _seen(one, records, names), one.row["signature"] == signature)
-        for one in known
+        _Failure(one, _seen(one, records, names), same=at < len(same))
+        for at, one in enumerate(known)
         # What the library says of a failure needs no evidence from here.
         if one.evidence or one.row["scope"] != call.scope
     ]

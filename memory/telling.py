@@ -67,7 +67,7 @@ def _attempt(attempt: AttemptTold, following: AttemptTold | None, told: StepTold
     if attempt.advice is None:
         yield "  memory did not answer"
         return
-    yield f"  memory said {_advised(attempt.advice)}: {attempt.advice.because}"
+    yield f"  memory said {advised(attempt.advice)}: {attempt.advice.because}"
     yield f"  {_followed(attempt, following, told)}"
 
 
@@ -77,7 +77,8 @@ def _after(applied: AppliedAction) -> str:
     return f" after waiting {seconds(applied.waited_seconds)}" if applied.waited_seconds > 0 else ""
 
 
-def _advised(advice: RetryAdvice) -> str:
+def advised(advice: RetryAdvice) -> str:
+    """Name what was advised: "repair free-port", "retry after 6 s", "stop"."""
     if advice.verdict == "repair":
         return f"repair {advice.repair}"
     if advice.delay_seconds > 0:

@@ -23,6 +23,10 @@ from poimen.contracts.message import decode
 
 SQL = load_queries(__package__, "why.sql")
 DEADLINE_SECONDS = 5.0
+UNKNOWN_RUN = (
+    "No run of that name is on record: give a workflow id or a run id of this tenant. "
+    "A run with memory off leaves no record."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
     Raises NotFound when nothing is on record of the run or of the step.
     """
     async with tenant_transaction(stores.pool, tenant, deadline_seconds=DEADLINE_SECONDS) as tx:
-        run, events = await _events(tx, run_or_workflow_id)
+        run, events = await events_named(tx, run_or_workflow_id)
         facts = _facts(events, await tx.rows(SQL["deliveries"], run=run))
         name = await run_name(tx, run)
     steps = tuple(_told(*key, known) for key, known in facts.items() if step in {None, key[0]})
@@ -68,14 +72,15 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
     return Explanation(name, run, steps)
 
 
-async def _events(tx: Transaction, name: str) -> tuple[str, list[RecordedEvent]]:
+async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEvent]]:
+    """Return the id of the run that a run id or a workflow id names, and its events. Raises NotFound."""
     events = await events_of_run(tx, name)
     if events:
         return name, events
     row = await tx.row(SQL["run_of_workflow"], workflow_id=name)
     row = row or await tx.row(SQL["run_of_steps"], beginning=f"{name}/")
     if row is None:
-        raise NotFound("No run of that name is on record: give a workflow id or a run id of this tenant.")
+        raise NotFound(UNKNOWN_RUN)
     return row["run"], await events_of_run(tx, row["run"])
 
 

@@ -82,6 +82,22 @@ def _search(parser: argparse.ArgumentParser) -> None:
     _tenant(parser)
 
 
+def _diagnose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", help="an error's text, or a signature (default: standard input)"
+    )
+    parser.add_argument("--scope", help="the scope to look in (default: all of the tenant's)")
+    parser.add_argument("--step", help="the step it happened in, whose own evidence then comes first")
+    parser.add_argument("--limit", type=_limit, default=5, metavar="N", help="at most N causes (1 to 100)")
+    _tenant(parser)
+
+
+def _repair(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("step", metavar="RUN/STEP", help="a workflow id or a run id, and one of its steps that failed")
+    parser.add_argument("--dry-run", action="store_true", help="needed: repairs are run by the harness alone")
+    _tenant(parser)
+
+
 def _limit(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= number <= 100:
@@ -105,6 +121,8 @@ COMMANDS = {
     "runs": Command("runs", "the latest runs and how they ended", _runs),
     "why": Command("why", "tell what memory knew, advised and why", _why),
     "search": Command("search", "look knowledge up", _search),
+    "diagnose": Command("diagnose", "say what is behind an error that is pasted, and what ended it before", _diagnose),
+    "repair": Command("repair", "show what memory would do if a step failed so again; runs nothing", _repair),
     "retire": Command("retire", "take a wrong item out of what is delivered", _retire),
     "doctor": Command("doctor", "check everything that this depends on"),
     "worker": Command("serve", "run a worker", _worker),
