@@ -95,6 +95,12 @@ def kind_and_title(words: str, shape: str) -> tuple[str, str]:
     return shape, shortened(words)
 
 
+def exception_type(template: str) -> str | None:
+    """Return the name of the exception that a template starts with, if it starts with one."""
+    named = _TYPE.match(template)
+    return named[1] if named else None
+
+
 def shortened(words: str) -> str:
     """Return the words cut to 60 characters, never inside a mask."""
     if len(words) <= _TITLE_CHARACTERS:
@@ -108,8 +114,8 @@ def shortened(words: str) -> str:
 
 def family_parts(kind: str, template: str) -> tuple[str, ...]:
     """Return what relatives share: the kind, the exception's type, the codes, else first words; no argument."""
-    named = _TYPE.match(template)
+    named = exception_type(template)
     codes = sorted({found[0] for found in _CODES.finditer(template)})
     if named or codes:
-        return (kind, named[1] if named else "", *codes)
+        return (kind, named or "", *codes)
     return (kind, *_ARGUMENT.sub("", template).split()[:_FAMILY_WORDS]) if kind in _BROAD_KINDS else (kind,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from memory.signatures.clean import HEAD_CHARACTERS, visible
+from memory.signatures.normal import without_marks
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
@@ -41,5 +42,5 @@ _SIZE_AGAIN = re.compile(r"(?<=<\*>) \((?:<\*>)?\)")
 
 def log_template(text: str) -> str:
     """Return the line with its variable parts replaced by `<*>`."""
-    words = _VARIABLE.sub("<*>", visible(text[:HEAD_CHARACTERS]))
+    words = _VARIABLE.sub("<*>", without_marks(visible(text[:HEAD_CHARACTERS])))
     return " ".join(_RUN.sub("<*>", _SIZE_AGAIN.sub("", words)).split())

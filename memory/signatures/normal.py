@@ -144,6 +144,15 @@ _PASSES: tuple[Pass, ...] = (
 _CLOSING_TAG = re.compile(r"</[\w-]{1,40}>$")
 
 
+# A masked secret carries a mark of its value, which is as volatile as the secret itself.
+_MASKED_SECRET = re.compile(r"\[REDACTED:[\w-]{1,40}:[0-9a-f]{4}\]")
+
+
+def without_marks(words: str) -> str:
+    """Return the words with every masked secret as the same word."""
+    return _MASKED_SECRET.sub("REDACTED", words) if "[REDACTED:" in words else words
+
+
 def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
     for marks, pattern, into in passes:
         for mark in marks:
@@ -155,6 +164,7 @@ def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
 
 def normal(words: str) -> str:
     """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
+    words = without_marks(words)
     words = without_lead(_CLOSING_TAG.sub("", words) if words[-1:] == ">" else words)
     words = _rewritten(words, _IDS)
     words = with_body_told(words) if "{" in words else words

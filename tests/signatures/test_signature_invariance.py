@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory.masking import Masker
 from memory.signatures import Signature, error_signature, log_signature, sign
 
 DATA = Path(__file__).parent / "data"
@@ -80,6 +81,23 @@ def test_another_folder_changes_no_signature() -> None:
     text = 'Traceback (most recent call last):\n  File "{0}/app.py", line {1}, in <module>\n    open("{0}/conf")\n'
     text += "FileNotFoundError: [Errno 2] No such file or directory: '{0}/conf/settings.yaml'"
     assert error_signature(text.format("/srv/a", 3)) == error_signature(text.format("C:\\work\\b", 411))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "remote: invalid token {}",
+        "fatal: could not connect to postgres://app:{}@db.example.com:5432/app",
+        "Error: Incorrect API key provided: {}.",
+        'requests.exceptions.HTTPError: 401 for header "Authorization: Bearer {}"',
+    ],
+)
+@pytest.mark.parametrize("sign_by", [error_signature, log_signature])
+def test_a_masked_secret_of_another_value_changes_no_signature(text: str, sign_by: Callable[[str], str]) -> None:
+    secrets = ("ghp_" + "a1B2" * 9, "ghp_" + "3cD4" * 9)
+    masked = {Masker(b"a key").mask(text.format(secret)).text for secret in secrets}
+    assert len(masked) == 2
+    assert len({sign_by(one) for one in masked}) == 1
 
 
 def test_a_wrapper_around_an_output_does_not_hide_its_cause() -> None:
