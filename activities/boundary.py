@@ -15,7 +15,7 @@ from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores
 from poimen.contracts.message import Decoded, Message, decode, encode
 from poimen.contracts.problems import InvalidInput
-from poimen.entry import EMPTY, read_input, refuse
+from poimen.entry import EMPTY, one_argument, read_input, refuse
 
 # The answer still has to travel: own work ends this long before the server gives up on the attempt.
 MARGIN_SECONDS: Final = 0.15
@@ -42,6 +42,7 @@ class MemoryActivities:
 
 def _entry_point(entry: Entry, stores: Stores) -> Activity:
     @activity.defn(name=entry.name)
+    @one_argument
     async def run(raw: RawValue = EMPTY) -> dict[str, Any]:
         return await _answer(entry, raw, stores)
 

@@ -14,6 +14,7 @@ from executors.command import run_command
 from executors.environment import gather_environment
 from executors.model import run_model
 from executors.refusal import NotAllowed
+from executors.retention import Retention
 from executors.settings import ExecutorSettings
 from executors.workspace import find_workspace
 from poimen.contracts.execution import (
@@ -26,7 +27,7 @@ from poimen.contracts.execution import (
 )
 from poimen.contracts.message import Decoded, Message
 from poimen.contracts.problems import InvalidInput
-from poimen.entry import EMPTY, read_input, refuse
+from poimen.entry import EMPTY, one_argument, read_input, refuse
 
 _BEAT_SECONDS = 1.0
 
@@ -38,6 +39,7 @@ class ExecutorActivities:
 
     def __init__(self, settings: ExecutorSettings) -> None:
         self._settings = settings
+        self._retention = Retention(settings)
         clear_abandoned(settings.state_dir)
 
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -45,6 +47,7 @@ class ExecutorActivities:
         return [self.claim_executor, self.run_command, self.run_model]
 
     @activity.defn(name="ClaimExecutor")
+    @one_argument
     async def claim_executor(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Answer with this executor's own queue, the run's workspace and the environment's fingerprint.
 
@@ -52,6 +55,7 @@ class ExecutorActivities:
         """
         decoded = _decode(raw, ClaimExecutor, "ClaimExecutor")
         request, warnings = decoded.message, list(decoded.warnings)
+        self._retention.sweep_if_due()
         try:
             workspace = find_workspace(request.workspace, self._settings)
         except NotAllowed as error:
@@ -68,6 +72,7 @@ class ExecutorActivities:
         return claim.model_dump(mode="json")
 
     @activity.defn(name="RunCommand")
+    @one_argument
     async def run_command(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Run one command and answer how it ended; a refusal is an answer too."""
         decoded = _decode(raw, RunCommand, "RunCommand")
@@ -84,6 +89,7 @@ class ExecutorActivities:
         return _answer(result, decoded)
 
     @activity.defn(name="RunModel")
+    @one_argument
     async def run_model(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Ask one model and answer what it said or why there is no answer."""
         decoded = _decode(raw, RunModel, "RunModel")

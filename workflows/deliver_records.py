@@ -9,7 +9,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.run_io import DeliverRecordsInput
-    from poimen.entry import EMPTY
+    from poimen.entry import EMPTY, one_argument
     from poimen.step_rules import readable
     from poimen.temporal_memory import FINAL_ERRORS
 
@@ -33,6 +33,7 @@ class DeliverRecords:
         self.total = 0
 
     @workflow.run
+    @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return how many records were delivered, and why others were not."""
         start = accept(raw, DeliverRecordsInput, "DeliverRecords")

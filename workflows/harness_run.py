@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from poimen.contracts.problems import InvalidInput
     from poimen.contracts.run_io import ExtendBudget, HarnessRunResult, RunState, StartHarnessRun, StepTokens
     from poimen.details import run_details
-    from poimen.entry import EMPTY, read_input, refuse
+    from poimen.entry import EMPTY, one_argument, read_input, refuse
     from poimen.memory_link import MemoryLink
     from poimen.temporal_memory import TemporalMemory
 
@@ -41,6 +41,7 @@ class HarnessRun:
         self._activity = "starting"
 
     @workflow.run
+    @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``HarnessRunResult`` of a run that succeeded."""
         start = accept(raw, StartHarnessRun, "HarnessRun")
@@ -82,6 +83,7 @@ class HarnessRun:
         description='Add to a running run\'s budget: {"attempts": 5, "tokens": 1000, "seconds": 60}. '
         "Steps that are already running keep their bounds; a budget without a limit stays so."
     )
+    @one_argument
     async def extend_budget(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Raise the run's limits and return what is left."""
         # An update may arrive in the very task that starts the run.
@@ -92,6 +94,7 @@ class HarnessRun:
         return encode(self._flow.budget.left(workflow.now()))
 
     @extend_budget.validator
+    @one_argument
     def _check_extension(self, raw: RawValue = EMPTY) -> None:
         try:
             read_input(raw, ExtendBudget, "extend_budget")
@@ -99,6 +102,7 @@ class HarnessRun:
             raise refuse(error) from None
 
     @workflow.signal(description="Sent by the run's own steps: tokens used so far.")
+    @one_argument
     async def step_spent(self, raw: RawValue = EMPTY) -> None:
         """Share a step's spending with the steps that run beside it."""
         try:

@@ -13,7 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from poimen.contracts.problems import InvalidInput
     from poimen.contracts.run_io import StartHarnessStep, StepResult, StepTokens
     from poimen.details import step_details
-    from poimen.entry import EMPTY, read_input, refuse
+    from poimen.entry import EMPTY, one_argument, read_input, refuse
     from poimen.memory_link import MemoryLink
     from poimen.step_loop import run_step
     from poimen.step_messages import check_spec
@@ -39,6 +39,7 @@ class HarnessStep:
         self._ports: WorkflowStepPorts | None = None
 
     @workflow.run
+    @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``StepResult`` of a step that passed."""
         start = accept(raw, StartHarnessStep, "HarnessStep")
@@ -65,6 +66,7 @@ class HarnessStep:
         return [encode(record) for record in known.attempts] if known else []
 
     @workflow.signal(description="Sent by the step's run: what a shared token budget leaves to this step in all.")
+    @one_argument
     def tokens_left(self, raw: RawValue = EMPTY) -> None:
         """Take the step's new token limit; an unreadable signal is ignored, it could only loop."""
         try:
