@@ -1,9 +1,12 @@
 """Whole outputs as files named by their content, a folder for each tenant."""
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from executors.settings import ExecutorSettings
@@ -63,8 +66,9 @@ class BlobStore:
         """Move a finished file of this file system into the store. Raises OSError."""
         target = self.path(sha256)
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        partial.replace(target)
-        _sync_folder(target.parent)
+        with _opened(target.parent, fcntl.LOCK_SH) as folder:
+            partial.replace(target)
+            os.fsync(folder)
         return OutputReference(sha256=sha256, host=self._host, bytes=size)
 
 
@@ -134,9 +138,18 @@ def _write_all(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep outputs from being stored in a folder, so that what looks old is not stored again meanwhile."""
+    with _opened(folder, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def _opened(folder: Path, lock: int) -> Iterator[int]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        fcntl.flock(descriptor, lock)
+        yield descriptor
     finally:
         os.close(descriptor)

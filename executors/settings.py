@@ -39,4 +39,5 @@ class ExecutorSettings:
     base_environment: Mapping[str, str] = field(default_factory=lambda: dict(_CLEAN))
     grace_seconds: float = 2.0  # between TERM and KILL
     output_limit_bytes: int = 2 * 1024**3  # of one output in the store; what comes after it is counted and dropped
+    output_days: float = 14.0  # after which a stored output is removed, unless it was stored again
     probe_seconds: float = 10.0
