@@ -4,14 +4,15 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from poimen.contracts.memory_calls import AttemptRecord
-from poimen.contracts.run_io import StepResult
+from poimen.contracts.memory_calls import AttemptRecord, Prevention
+from worker.cli.output import one_line
 from worker.demo.runs import DemoRun
 
 WIDTH = 100
 _GAP = "  "
 _COUNTS = re.compile(r"worked \d+ of \d+")
 _LONGEST_WHY_LINES = 2
+_LONGEST_TITLE = 50
 
 
 def last_with_memory(runs: Sequence[DemoRun]) -> DemoRun | None:
@@ -42,28 +43,43 @@ def render_table(runs: Sequence[DemoRun]) -> str:
 
 
 def why_differs(runs: Sequence[DemoRun], step: str) -> str:
-    """Say from the records why the step went as it did in the last run with memory."""
+    """Say from the records what the last run with memory knew of the step, since when, and what it did about it.
+
+    As in "known since observe: address in use; repair free-port ran first, worked 2 of 2".
+    """
     last = last_with_memory(runs)
     result = last.steps.get(step) if last else None
     if result is None:
         return "not run" if last else ""
     if result.prevention is not None:
-        prevention = result.prevention
-        told = _COUNTS.search(prevention.because)
-        title = _title_of(runs, step, prevention.signature)
-        because = f"{told[0]}, {title}" if told and title else prevention.because
-        return f"{prevention.repair} first: {because}"
+        known = _known(runs, step, result.prevention.signature)
+        return _sentence(known, _prevented(result.prevention, known))
     if result.end != "succeeded":
-        return result.reason
-    return _what_ended_it(result)
+        return _sentence(_known(runs, step, _signature_of(result.attempts[-1:])), result.reason)
+    if len(result.attempts) < 2:
+        return "passed at once"
+    known = _known(runs, step, _signature_of(result.attempts[-2:-1]))
+    return _sentence(known, _what_ended_it(result.attempts[-2], result.attempts[-1]))
+
+
+def _sentence(known: str, done: str) -> str:
+    return f"{known}; {done}" if known else done
 
 
 def _with_why(start: str, why: str) -> list[str]:
     room = WIDTH - len(start) - 3
     if not why or room < 20:
         return [start]
-    told = textwrap.wrap(why, room, max_lines=_LONGEST_WHY_LINES, placeholder=" …")
+    told = [why]
+    if len(why) > room:
+        known, mark, done = why.partition("; ")
+        halves = [f"{known};", done] if mark else [why]
+        told = [line for half in halves for line in _lines(half, room, _LONGEST_WHY_LINES // len(halves))]
     return [f"{start}   {told[0]}", *(f"{'':{len(start)}}   {more}" for more in told[1:])]
+
+
+def _lines(text: str, room: int, most: int) -> list[str]:
+    return textwrap.wrap(text, room, max_lines=most, placeholder=" …", break_on_hyphens=False)
 
 
 def _cell(run: DemoRun, step: str) -> str:
@@ -73,26 +89,34 @@ def _cell(run: DemoRun, step: str) -> str:
     return f"{result.attempts_made}{'' if result.end == 'succeeded' else 'F'}"
 
 
-def _title_of(runs: Sequence[DemoRun], step: str, signature: str | None) -> str | None:
-    records = [record for run in runs if step in run.steps for record in run.steps[step].attempts]
-    return next((r.title for r in records if r.title and r.signature == signature), None)
+def _known(runs: Sequence[DemoRun], step: str, signature: str | None) -> str:
+    """Name a failure of the step and the run that saw it first; "" for one that no run tells of."""
+    tried = [(run, record) for run in runs if step in run.steps for record in run.steps[step].attempts]
+    failed = [(u, r) for u, r in tried if r.outcome == "failed" and r.title and r.signature == signature]
+    if not failed:
+        return ""
+    run, record = failed[0]
+    since = "seen for the first time" if run is last_with_memory(runs) else f"known since {run.name}"
+    return f"{since}: {one_line(str(record.title), _LONGEST_TITLE)}"
 
 
-def _what_ended_it(result: StepResult) -> str:
+def _signature_of(records: Sequence[AttemptRecord]) -> str | None:
+    return records[0].signature if records else None
+
+
+def _prevented(prevention: Prevention, known: str) -> str:
+    counts = _COUNTS.search(prevention.because)
+    if counts and known:
+        return f"repair {prevention.repair} ran first, {counts[0]}"
+    return f"repair {prevention.repair} ran first: {prevention.because}"
+
+
+def _what_ended_it(failed: AttemptRecord, passed: AttemptRecord) -> str:
     """Tell of the action before the attempt that passed, and of the advice that it followed."""
-    if len(result.attempts) < 2:
-        return "passed at once"
-    failed, passed = result.attempts[-2], result.attempts[-1]
-    return f"{_done(passed)}: {_told(failed)}"
-
-
-def _done(passed: AttemptRecord) -> str:
+    because = failed.advice.because if failed.advice else failed.next_move
     applied = passed.applied
     if applied.repair is not None:
-        return applied.repair
-    return f"waited {applied.waited_seconds:g} s" if applied.waited_seconds > 0 else "tried again"
-
-
-def _told(failed: AttemptRecord) -> str:
-    because = failed.advice.because if failed.advice else failed.next_move
-    return f"{because}, {failed.title}" if failed.title and failed.title not in because else because
+        counts = _COUNTS.search(because)
+        return f"repair {applied.repair} {counts[0]}" if counts else f"repair {applied.repair}: {because}"
+    waited = f"waited {applied.waited_seconds:g} s" if applied.waited_seconds > 0 else "tried again"
+    return f"{waited}: {because}"
