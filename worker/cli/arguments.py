@@ -75,6 +75,25 @@ def _retire(parser: argparse.ArgumentParser) -> None:
     _tenant(parser)
 
 
+def _signature(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", choices=("error", "log"), default="error", help="error: an output; log: one line")
+    parser.add_argument("--jsonl", action="store_true", help='sign each line, {"id", "text"}, by itself')
+
+
+def _explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="an error output (default: standard input)")
+
+
+def _alias(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("signature", nargs="?", metavar="SIG", help="a signature on record, or its beginning")
+    parser.add_argument("stands_for", nargs="?", metavar="STANDS_FOR", help="the signature it is to stand for")
+    parser.add_argument("--list", action="store_true", help="show what stands for what")
+    parser.add_argument("--undo", metavar="SIG", help="let a signature stand for itself again")
+    parser.add_argument("--scope", help="where (default: the one scope that has the signature)")
+    parser.add_argument("--reason", default="", help="kept with the record")
+    _tenant(parser)
+
+
 def _search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY", help="words, an error's text or a signature")
     parser.add_argument("--scope", help="the scope to search (default: all of the tenant's, one after the other)")
@@ -124,6 +143,9 @@ COMMANDS = {
     "diagnose": Command("diagnose", "say what is behind an error that is pasted, and what ended it before", _diagnose),
     "repair": Command("repair", "show what memory would do if a step failed so again; runs nothing", _repair),
     "retire": Command("retire", "take a wrong item out of what is delivered", _retire),
+    "signature": Command("signature", "the signature of an error output or of log lines", _signature),
+    "explain": Command("explain", "which line of an output makes its signature, and what is masked", _explain),
+    "alias": Command("alias", "let a signature stand for another, or undo it", _alias),
     "doctor": Command("doctor", "check everything that this depends on"),
     "worker": Command("serve", "run a worker", _worker),
     "migrate": Command("migrate", "bring the database to this version's schema", _migrate),
