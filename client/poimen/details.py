@@ -7,6 +7,7 @@ from poimen.contracts.run_io import StepSummary
 from poimen.render import budget_words, plain
 from poimen.step_state import Progress
 
+GAP = "\u00a0\u00a0"
 _MOST_ROWS = 20
 _LONGEST_CELL = 200
 # What would begin a link, an image, a tag, a code span or a table cell.
@@ -23,12 +24,10 @@ def step_details(progress: Progress) -> str:
 
 def run_details(title: str, activity: str, steps: tuple[StepSummary, ...], left: BudgetLeft) -> str:
     """Return the run's page: one row a step execution."""
-    rows = ["| step | visit | ended | attempts | seconds | why |", "| --- | --- | --- | --- | --- | --- |"]
+    rows = [_row("step", "visit", "ended", "attempts", "seconds", "why"), "| --- | --- | --- | --- | --- | --- |"]
     for step in steps[-_MOST_ROWS:]:
-        why = _cell(step.reason)
-        rows.append(
-            f"| {_cell(step.step)} | {step.visit} | {step.end} | {step.attempts} | {step.seconds:.1f} | {why} |"
-        )
+        told = (_cell(step.step), str(step.visit), step.end, str(step.attempts), f"{step.seconds:.1f}")
+        rows.append(_row(*told, _cell(step.reason)))
     return "\n".join([f"**{_cell(title)}** {_cell(activity)}", "", *rows, "", f"**Left** {budget(left)}"])
 
 
@@ -48,10 +47,10 @@ def _headline(progress: Progress) -> str:
 
 
 def _attempt_table(progress: Progress) -> list[str]:
-    rows = ["| attempt | outcome | seconds | signature | memory said |", "| --- | --- | --- | --- | --- |"]
+    rows = [_row("attempt", "outcome", "seconds", "signature", "memory said"), "| --- | --- | --- | --- | --- |"]
     rows += [_attempt_row(record, progress.analysis) for record in progress.attempts[-_MOST_ROWS:]]
     if progress.end is None:
-        rows.append(f"| {len(progress.attempts) + 1} | {_cell(progress.activity)} | | | |")
+        rows.append(_row(str(len(progress.attempts) + 1), _cell(progress.activity), "", "", ""))
     return rows
 
 
@@ -59,14 +58,13 @@ def _attempt_row(record: AttemptRecord, analysis: Analysis | None) -> str:
     outcome: str = record.outcome
     if record.outcome == "failed":
         outcome += f", exit {record.exit_code}" if record.exit_code is not None else f", {record.source}"
-    cells = [
-        str(record.attempt),
-        outcome,
-        f"{record.seconds:.1f}",
-        _signature(record, analysis),
-        _said(record),
-    ]
-    return f"| {' | '.join(cells)} |"
+    told = (str(record.attempt), outcome, f"{record.seconds:.1f}")
+    return _row(*told, _signature(record, analysis), _said(record))
+
+
+def _row(*cells: str) -> str:
+    # The UI draws tables without space between columns.
+    return "|" + "".join(f" {cell}{GAP} |" if cell else " |" for cell in cells)
 
 
 def _signature(record: AttemptRecord, analysis: Analysis | None) -> str:

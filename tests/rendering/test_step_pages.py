@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from poimen.contracts.memory_calls import AppliedAction, AttemptRecord, BudgetLeft, ContextPackage, Prevention
 from poimen.contracts.run_io import StepSummary
-from poimen.details import budget, run_details, step_details
+from poimen.details import GAP, budget, run_details, step_details
 from poimen.step_rules import StepPolicy
 from poimen.step_state import Progress
 from tests.step.scripted_world import World, analysis, failures, package, run, spec
@@ -17,7 +17,8 @@ from tests.step.scripted_world import World, analysis, failures, package, run, s
 
 def page(world: World, activity: str) -> str:
     """The latest page that shows the activity."""
-    return step_details([progress for progress in world.pages if progress.activity == activity][-1])
+    latest = [progress for progress in world.pages if progress.activity == activity][-1]
+    return step_details(latest).replace(GAP, "")
 
 
 async def test_a_steps_page_shows_what_each_attempt_came_to_and_what_memory_said() -> None:
@@ -134,7 +135,7 @@ def test_no_text_breaks_a_table_or_makes_a_link_an_image_or_a_tag(text: str) -> 
     )
     known = Prevention(repair="free-port", because=text)
 
-    shown = step_details(progress(attempts=(record,), prevention=known))
+    shown = step_details(progress(attempts=(record,), prevention=known)).replace(GAP, "")
 
     [row] = [line for line in shown.split("\n") if line.startswith("| 1 |")]
     assert _cells(row) == 5
@@ -162,7 +163,7 @@ def test_a_page_of_a_thousand_attempts_shows_the_latest() -> None:
         for number in range(1, 1_001)
     )
 
-    shown = step_details(progress(attempts=records))
+    shown = step_details(progress(attempts=records)).replace(GAP, "")
 
     assert "| 981 |" in shown
     assert "| 980 |" not in shown
@@ -193,7 +194,8 @@ def test_a_runs_page_has_a_row_a_step() -> None:
         StepSummary(step="a|b", phase="T0", visit=2, end="failed", attempts=1, seconds=0.0, reason="x\ny"),
     )
 
-    lines = run_details("checks", "phase T0", steps, BudgetLeft(attempts=27, time_seconds=1_620.0)).split("\n")
+    shown = run_details("checks", "phase T0", steps, BudgetLeft(attempts=27, time_seconds=1_620.0))
+    lines = shown.replace(GAP, "").split("\n")
 
     assert lines[0] == "**checks** phase T0"
     assert lines[4:6] == [
