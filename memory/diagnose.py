@@ -17,7 +17,7 @@ from memory.observations import fingerprint, observations, run_names
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.recoveries import Recovery, recoveries
 from memory.scrub import scrub, scrub_warning
-from memory.signatures import Signature, sign
+from memory.signatures import Signature, signatures_of
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
     DiagnoseIssue,
@@ -72,14 +72,18 @@ class _OnRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Issue:
-    """An issue: the masked call and, if it has a text, the text's signature."""
+    """An issue: the masked call and, if it has a text, the text's signature by each version that is known."""
 
     call: DiagnoseIssue
-    signature: Signature | None
+    signatures: tuple[Signature, ...] = ()
 
     @property
-    def key(self) -> str:
-        return self.signature.key if self.signature else self.call.signature or ""
+    def signature(self) -> Signature | None:
+        return self.signatures[0] if self.signatures else None
+
+    @property
+    def keys(self) -> list[str]:
+        return [one.key for one in self.signatures] or [self.call.signature or ""]
 
     def question(self, seen: Row | None) -> str:
         """Give the words to search by; "" when there are none."""
@@ -95,7 +99,7 @@ async def diagnose(call: DiagnoseIssue, caller: Caller, stores: Stores) -> Diagn
     ends_at = time.monotonic() + min(call.deadline_ms / 1000, caller.deadline_seconds)
     masked, found = await scrub(call, stores.masker)
     text = masked.text
-    issue = _Issue(masked, await aside(len(text), sign, text) if text is not None else None)
+    issue = _Issue(masked, await aside(len(text), signatures_of, text) if text is not None else ())
     asked = _Asked(issue, caller, stores, ends_at)
     if text is not None:
         answer, similar = await asyncio.gather(asked.failures(), asked.similar(issue.question(None)))
@@ -120,12 +124,15 @@ class _Asked:
 
     async def _on_record(self, seconds: float) -> _OnRecord:
         call, signature = self.issue.call, self.issue.signature
-        place = {"scope": call.scope, "signature": self.issue.key}
+        place: dict[str, object] = {"scope": call.scope, "signatures": self.issue.keys}
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=seconds) as tx:
-            seen, same, relatives = await tx.gather(
-                statement(SQL["seen_signature"], **place),
-                statement(SQL["same_failure"], **place, scopes=[call.scope, LIBRARY], step=call.step, limit=call.limit),
-                statement(SQL["relatives"], **place, family=signature.family if signature else None, limit=call.limit),
+            seen, alike = await tx.gather(
+                statement(SQL["seen_signature"], **place), statement(SQL["signatures_alike"], **place)
+            )
+            place |= {"alike": [row["signature"] for row in alike], "limit": call.limit}
+            same, relatives = await tx.gather(
+                statement(SQL["same_failure"], **place, scopes=[call.scope, LIBRARY], step=call.step),
+                statement(SQL["relatives"], **place, family=signature.family if signature else None),
             )
             failures = await _with_evidence(tx, call, same, relatives)
         return _OnRecord(seen[0] if seen else None, failures)
@@ -198,7 +205,7 @@ def _diagnosis(
     reason, because = (None, None) if causes else _why_nothing(call.scope, reports, similar)
     weak = signature.weak if signature else seen.get("weak", False)
     return Diagnosis(
-        signature=issue.key,
+        signature=issue.keys[0],
         family=signature.family if signature else seen.get("family"),
         kind=signature.kind if signature else seen.get("kind"),
         title=signature.title if signature else seen.get("title"),

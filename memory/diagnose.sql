@@ -1,15 +1,36 @@
 -- name: seen_signature
--- What a failure looked like when it was first seen in a scope.
+-- What a failure looked like when it was first seen in a scope; the latest version of its signature first.
 select *
 from signatures
-where tenant = %(tenant)s and scope = %(scope)s and signature = %(signature)s
+where tenant = %(tenant)s and scope = %(scope)s and signature = any(%(signatures)s)
+order by array_position(%(signatures)s::text[], signature)
+limit 1
+
+-- name: signatures_alike
+-- The signatures that mean one failure in a scope: the asked ones, those they stand for, and all that stand for those.
+with roots as (
+  select root from aliases
+  where tenant = %(tenant)s and scope = %(scope)s and signature = any(%(signatures)s) and ended_position is null
+  union
+  select unnest(%(signatures)s::text[])
+)
+select root as signature from roots
+union
+select aliases.signature
+from roots
+join aliases on aliases.tenant = %(tenant)s and aliases.scope = %(scope)s and aliases.root = roots.root
+  and aliases.ended_position is null
 
 -- name: same_failure
 -- What the steps of a scope learned of one failure, and what the library says of it: the asked step's first, then the
--- latest.
-select items.*
-from items
-where tenant = %(tenant)s and scope = any(%(scopes)s) and signature = %(signature)s and state = 'active'
+-- latest. Lessons of one step whose signatures stand for each other tell the same, so one of them is enough.
+select *
+from (
+  select distinct on (scope, kind, step) *
+  from items
+  where tenant = %(tenant)s and scope = any(%(scopes)s) and signature = any(%(alike)s) and state = 'active'
+  order by scope, kind, step, (signature = any(%(signatures)s)) desc, updated_at desc, id
+) as told
 order by coalesce(step = %(step)s, false) desc, updated_at desc, id
 limit %(limit)s
 
@@ -24,9 +45,10 @@ where relative.tenant = %(tenant)s and relative.scope = %(scope)s
     %(family)s::text,
     (
       select family from signatures
-      where tenant = %(tenant)s and scope = %(scope)s and signature = %(signature)s
+      where tenant = %(tenant)s and scope = %(scope)s and signature = any(%(signatures)s)
+      limit 1
     )
   )
-  and relative.signature <> %(signature)s and items.state = 'active'
+  and relative.signature <> all(%(alike)s) and items.state = 'active'
 order by items.updated_at desc, items.id
 limit %(limit)s

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from memory.aliases import AliasRequest, alias
 from memory.analyze import analyze
 from memory.diagnose import diagnose
-from memory.journal import Follower
+from memory.journal import Follower, Origin
 from memory.knowledge import retire
 from memory.learn import learn
 from memory.notes.shelf import NoteVault, Shelf
@@ -83,6 +84,20 @@ async def test_relatives_are_marked_as_similar_and_come_after_the_failure_itself
     similar = [step.similar for step in diagnosis.recovery_steps]
     assert similar == sorted(similar)
     assert True in similar
+
+
+async def test_a_signature_that_stands_for_another_is_the_same_failure(stores: Stores) -> None:
+    first = await ActedStep(stores, step="lint").run("rel-1", cured_by("free-port", OTHER_MODULE))
+    other = await ActedStep(stores, step="build").run("rel-1", cured_by("reboot", NO_MODULE))
+    await ActedStep(stores, step="build").run("rel-2", cured_by("reboot", OTHER_MODULE))
+    request = AliasRequest(signature=first.analyses[0].signature, stands_for=other.analyses[0].signature)
+    await alias(request, caller(origin=Origin.OPERATOR), stores)
+    for text in (NO_MODULE, OTHER_MODULE):
+        diagnosis = await diagnosed(stores, text)
+        told = {(cause.match, cause.step) for cause in diagnosis.causes if cause.match != "words"}
+        assert told == {("same_failure", "build"), ("same_failure", "lint")}
+        # One lesson a step, with the evidence of both signatures.
+        assert [cause.seen.runs for cause in diagnosis.causes if cause.step == "build" and cause.seen] == [2]
 
 
 async def test_a_failure_never_seen_is_answered_by_its_relatives(stores: Stores) -> None:
