@@ -9,6 +9,7 @@ from typing import Any, LiteralString
 import pytest
 
 from benchmarks.lookup import fill
+from memory.diagnose import SQL as DIAGNOSE_SQL
 from memory.document import document
 from memory.items import SQL as ITEMS_SQL
 from memory.journal import Follower
@@ -30,6 +31,7 @@ from tests.memory.acted_step import PORT_TAKEN, ActedStep, caller, cured_by
 ROWS = 5_000
 SCOPE = "scope-1"
 PLACE = {"scope": SCOPE, "step": "step-1"}
+ISSUE = {"scope": SCOPE, "signatures": ["s1:x"], "alike": ["s1:x"], "limit": 5}
 GROWING = {
     "aliases",
     "attempts",
@@ -77,6 +79,11 @@ LOOK_UPS = {
     "lessons_of_signature": statement(
         KNOWLEDGE_SQL["lessons_of_signature"], scope=SCOPE, signatures=["s1:x"], limit=10
     ),
+    "seen_signature": statement(DIAGNOSE_SQL["seen_signature"], scope=SCOPE, signatures=["s1:x"]),
+    "signatures_alike": statement(DIAGNOSE_SQL["signatures_alike"], scope=SCOPE, signatures=["s1:x"]),
+    "same_failure": statement(DIAGNOSE_SQL["same_failure"], **ISSUE, scopes=["@library", SCOPE], step=None),
+    "relatives": statement(DIAGNOSE_SQL["relatives"], **ISSUE, family="f1:x"),
+    "relatives_of_a_signature": statement(DIAGNOSE_SQL["relatives"], **ISSUE, family=None),
     "items_like": statement(ITEMS_SQL["items_like"], beginning="les-7f3c21d0", scope=SCOPE),
     "search": statement(LEXICAL_SQL["search"], scopes=["@library", SCOPE], terms=["failure", "w17"], kinds=[], limit=6),
 }
