@@ -25,7 +25,7 @@ from memory.observations import (
 )
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.scrub import scrub, scrub_warning
-from memory.signatures import Signature, sign
+from memory.signatures import Signature, signatures_of
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
     Analysis,
@@ -56,10 +56,11 @@ _NOT_OWN: Final[dict[FailureSource, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """One failed attempt of a step: the masked call, its signature, and where it belongs."""
+    """One failed attempt of a step: the masked call, its signature, its earlier keys, and where it belongs."""
 
     call: AnalyzeError
     signature: Signature
+    earlier: tuple[str, ...]
     occurrence: str
     run: str | None
 
@@ -130,8 +131,9 @@ async def _failure(call: AnalyzeError, caller: Caller) -> _Failure | None:
     """Give the step's own failure; None for one of the harness."""
     if call.source not in OWN:
         return None
-    signature = await aside(len(call.error), _signature, call)
-    return _Failure(call, signature, occurrence_of(call, caller.provenance), run_of(call, caller.provenance))
+    signature, *before = await aside(len(call.error), _signatures, call)
+    earlier = tuple(one.key for one in before)
+    return _Failure(call, signature, earlier, occurrence_of(call, caller.provenance), run_of(call, caller.provenance))
 
 
 async def _analysis(tx: Transaction, record: Entry, failure: _Failure) -> tuple[Analysis, list[str]]:
@@ -145,19 +147,23 @@ async def _analysis(tx: Transaction, record: Entry, failure: _Failure) -> tuple[
             items.SQL["revive_item"], id=failure.lesson, position=record.position, recorded_at=record.recorded_at
         ),
         statement(items.SQL["item"], id=failure.lesson),
-        observations(call.scope, [failure.lesson]),
+        observations(call.scope, [failure.lesson], failure.earlier),
         statement(items.SQL["told_lessons"], scope=call.scope, step=failure.step, limit=MOST_TOLD_LESSONS),
     )
     changed = [failure.lesson] if made or revived else []
     return await _answer(tx, record, failure, lesson, rows, told), changed
 
 
-def _signature(call: AnalyzeError) -> Signature:
+def _signatures(call: AnalyzeError) -> tuple[Signature, ...]:
+    """Give the signature by the current rules, then by earlier ones."""
     if call.source != "timeout":
-        return sign(call.error)
+        return signatures_of(call.error)
     # What a step printed before it was cut off says little about why it hung, and changes from run to run.
     line = "TimeoutError: the step ran longer than its time-out"
-    return replace(sign(line), kind="timeout", title="time-out", sample=line, retry_after_seconds=None)
+    return tuple(
+        replace(one, kind="timeout", title="time-out", sample=line, retry_after_seconds=None)
+        for one in signatures_of(line)
+    )
 
 
 def _keep_signature(tx: Transaction, record: Entry, failure: _Failure) -> None:

@@ -20,13 +20,15 @@ LATEST: Final = 200
 OWN: Final = OWN_FAILURES | {"timeout"}
 
 
-def observations(scope: str, lessons: Iterable[str]) -> Statement:
+def observations(scope: str, lessons: Iterable[str], earlier: Iterable[str] = ()) -> Statement:
     """Give the statement for the attempts of the latest occurrences that lessons are made from.
+
+    `earlier` are the keys that earlier versions of the rules made of the same failure, where its text is at hand.
 
     Its rows are in the order of their records, each with the lesson's id as `lesson`; what was recorded before a
     lesson was retired does not count for it.
     """
-    return statement(SQL["observations"], scope=scope, lessons=list(lessons), limit=LATEST)
+    return statement(SQL["observations"], scope=scope, lessons=list(lessons), earlier=list(earlier), limit=LATEST)
 
 
 def occurrence_attempts(scope: str, step: str, occurrence: str) -> Statement:

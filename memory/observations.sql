@@ -18,7 +18,8 @@ on conflict do nothing
 
 -- name: observations
 -- The attempts of the latest occurrences that some lessons are made from, from after each one's retirement. What
--- failed with a signature that stands for a lesson's, or that the lesson's stands for, is told as the lesson's own.
+-- failed with a signature that stands for a lesson's, or that the lesson's stands for, or with an earlier version's key
+-- of it, is told as the lesson's own.
 with lessons as (
   select items.id, coalesce(items.step, '') as step, items.signature, coalesce(items.retired_position, 0) as floor,
     coalesce(aliases.root, items.signature) as root
@@ -29,7 +30,9 @@ with lessons as (
 ),
 members as (
   select id, root as signature from lessons
-  union all
+  union
+  select id, unnest(%(earlier)s::text[]) from lessons
+  union
   select lessons.id, aliases.signature
   from lessons
   join aliases on aliases.tenant = %(tenant)s and aliases.scope = %(scope)s

@@ -102,8 +102,8 @@ def prevention(call: GetContext, known: StepKnowledge) -> Prevented | None:
     """Give the repair to run before attempt 1, if the step lately began with what it is known to end."""
     if call.attempt != 1 or not call.repairs:
         return None
-    evidence = {one.evidence.signature: one.evidence for one in known.lessons if one.evidence is not None}
-    titles = {one.row["signature"]: one.row["title"] for one in known.lessons}
+    evidence = {one.row["root"]: one.evidence for one in known.lessons if one.evidence is not None}
+    titles = {one.row["root"]: one.row["title"] for one in known.lessons}
     found = prevent(known.outcomes, evidence, call.repairs, fingerprint(call.environment), titles)
     if found is None:
         return None

@@ -1,6 +1,20 @@
 -- name: latest_outcomes
--- How the latest executions of a step began and ended.
-select *
+-- How the latest executions of a step began and ended; a signature that stands for another is told as that one.
+select run, branch, visit, environment, prevented_by, ended, position,
+  coalesce(
+    (
+      select root from aliases
+      where tenant = %(tenant)s and scope = %(scope)s and signature = first_signature and ended_position is null
+    ),
+    first_signature
+  ) as first_signature,
+  coalesce(
+    (
+      select root from aliases
+      where tenant = %(tenant)s and scope = %(scope)s and signature = prevented_signature and ended_position is null
+    ),
+    prevented_signature
+  ) as prevented_signature
 from step_outcomes
 where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
 order by position desc
@@ -33,12 +47,26 @@ wanted as (
   ) as named (signature, rank, position)
   where signature is not null
   group by signature
+),
+-- Of several that stand for one failure, one lesson tells what all of them taught.
+known as (
+  select items.*, wanted.rank, wanted.position,
+    coalesce(
+      (
+        select root from aliases
+        where tenant = %(tenant)s and scope = %(scope)s and signature = wanted.signature and ended_position is null
+      ),
+      wanted.signature
+    ) as root
+  from wanted
+  join items on items.tenant = %(tenant)s and items.scope = %(scope)s and items.step = %(step)s
+    and items.signature = wanted.signature and items.kind = 'lesson' and items.state = 'active'
+),
+told as (
+  select distinct on (root) * from known order by root, rank, position desc nulls last, id
 )
-select items.*
-from wanted
-join items on items.tenant = %(tenant)s and items.scope = %(scope)s and items.step = %(step)s
-  and items.signature = wanted.signature and items.kind = 'lesson' and items.state = 'active'
-order by wanted.rank, wanted.position desc nulls last, items.id
+select * from told
+order by rank, position desc nulls last, id
 limit %(limit)s
 
 -- name: signature_words

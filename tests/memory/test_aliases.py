@@ -55,6 +55,19 @@ async def test_evidence_counts_in_the_direction_of_the_alias_too(stores: Stores)
     assert (await failed(stores, "rel-5", PORT_TAKEN)).recovery_steps[0].worked == 2
 
 
+async def test_one_failure_in_two_languages_is_delivered_once_and_prevented(stores: Stores) -> None:
+    step = ActedStep(stores)
+    seen = [
+        (await step.run(f"rel-{number}", cured_by("free-port", error), follow=number < 2)).analyses[0].signature
+        for number, error in enumerate((PORT_TAKEN, GERMAN))
+    ]
+    await merged(stores, seen[1], seen[0])
+    package = (await step.run("rel-2", cured_by("free-port", GERMAN))).packages[0]
+    assert len([item for item in package.items if item.tier == "signatures"]) == 1
+    assert package.prevention is not None
+    assert package.prevention.repair == "free-port"
+
+
 async def test_undoing_an_alias_restores_what_was_known(stores: Stores) -> None:
     for number in (1, 2):
         await ActedStep(stores).run(f"rel-{number}", cured_by("free-port"))

@@ -1,6 +1,9 @@
 """A store that an earlier version of the rules has written, and what the current one makes of it."""
 
+import asyncio
 from dataclasses import replace
+
+import pytest
 
 from memory.aliases import AliasRequest, alias, aliases, unalias
 from memory.resign import Place, resign
@@ -10,6 +13,7 @@ from memory.signatures.versions import RULES
 from memory.stores import Stores
 from tests.fixtures_postgres import Database
 from tests.memory.acted_step import NO_MODULE, PORT_TAKEN, ActedStep, caller, cured_by, incurable
+from worker.resign import resign_signatures
 
 EARLIER = "s0"
 AGE = (
@@ -41,6 +45,19 @@ async def test_what_an_earlier_version_learned_counts_after_signing_again(stores
     assert first.advice.repair == "free-port"
 
 
+async def test_an_earlier_version_is_known_before_anything_is_signed_again(
+    stores: Stores, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        await ActedStep(stores).run(f"rel-{number}", cured_by("free-port"))
+    await database.run_sql(AGE)
+    monkeypatch.setitem(RULES, EARLIER, earlier_rules)
+    for number in (3, 4):
+        first = (await ActedStep(stores, most_attempts=2).run(f"rel-{number}", incurable(), follow=False)).analyses[0]
+        assert first.recovery_steps[0].worked == 2
+        await resign(stores, "local", Place())
+
+
 async def test_signing_again_adds_one_alias_for_each_key_and_is_done_once(stores: Stores, database: Database) -> None:
     for number, error in enumerate((PORT_TAKEN, NO_MODULE)):
         await ActedStep(stores, most_attempts=1).run(f"rel-{number}", incurable(error))
@@ -50,6 +67,18 @@ async def test_signing_again_adds_one_alias_for_each_key_and_is_done_once(stores
     found = {one.signature: one.stands_for for one in await aliases(stores, "local", None)}
     assert found == {old(sign(text).key): sign(text).key for text in (PORT_TAKEN, NO_MODULE)}
     assert (await database.run_sql("select count(*) from journal where kind = 'signature_aliased';")).strip() == "2"
+
+
+async def test_a_worker_signs_again_by_itself_and_ends_when_told(stores: Stores, database: Database) -> None:
+    await ActedStep(stores, most_attempts=1).run("rel-1", incurable())
+    await database.run_sql(AGE)
+    stop = asyncio.Event()
+    task = asyncio.create_task(resign_signatures(stores, stop))
+    async with asyncio.timeout(20):
+        while not await aliases(stores, "local", None):
+            assert not task.done()
+        stop.set()
+        await task
 
 
 async def test_nothing_is_done_while_the_version_is_the_same(stores: Stores) -> None:
