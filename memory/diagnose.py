@@ -36,7 +36,9 @@ SQL = load_queries(__package__, "diagnose.sql")
 MOST_SIMILAR: Final = 3
 # A longer text is searched by the words of its failing line: the rest of a log finds the rest of other logs.
 LONGEST_QUESTION: Final = 600
-WEAK: Final = "the text only says that something failed, not what: give more of the output"
+LEAST_SHARE: Final = 0.5
+"""Of the best score, for an item that only shares words."""
+WEAK: Final = "no error is recognised in the text: give the output itself, or more of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,7 @@ def _diagnosis(
     seen = known.seen if known and known.seen else {}
     causes, told = _causes(issue, known.failures if known else (), similar)
     reports = (answer.report, *(report for report in similar.tiers if report.tier != "signatures"))
-    reason, because = (None, None) if causes else _why_nothing(call.scope, reports, similar)
+    reason, because = (None, None) if causes else _why_nothing(reports, similar)
     weak = signature.weak if signature else seen.get("weak", False)
     return Diagnosis(
         signature=issue.keys[0],
@@ -226,7 +228,7 @@ def _causes(
     """Give the causes, nearest first, and the items that tell of them."""
     found = [_of_failure(failure, issue.call.step) for failure in failures]
     known = {item.id for _, item in found}
-    found += [_of_words(item) for item in similar.items if item.id not in known]
+    found += [_of_words(item) for item in _by_words(similar, nearer=bool(found)) if item.id not in known]
     chosen = found[: issue.call.limit]
     return tuple(cause for cause, _ in chosen), tuple(item for _, item in chosen)
 
@@ -248,8 +250,20 @@ def _of_failure(failure: _Failure, step: str | None) -> tuple[LikelyCause, Remem
     return cause, item
 
 
+def _by_words(similar: SearchResult, *, nearer: bool) -> list[RememberedItem]:
+    """Give the items that share words; those of other failures only while nothing nearer is known."""
+    best = max((item.score or 0.0 for item in similar.items), default=0.0)
+    return [
+        item
+        for item in similar.items
+        if item.tier == "vault"
+        or ((item.score or 0.0) >= best * LEAST_SHARE and not (nearer and item.origin == "harness_outcome"))
+    ]
+
+
 def _of_words(item: RememberedItem) -> tuple[LikelyCause, RememberedItem]:
-    return LikelyCause(match="words", title=item.title, because=item.because, item=item.id), item
+    told = item.because if item.tier == "vault" else f"{item.because}: {item.text}"
+    return LikelyCause(match="words", title=item.title, because=told, item=item.id), item
 
 
 def _recovery_steps(call: DiagnoseIssue, failures: tuple[_Failure, ...]) -> tuple[SeenRecovery, ...]:
@@ -280,13 +294,13 @@ def _recovery_step(failure: _Failure, recovery: Recovery) -> SeenRecovery:
     )
 
 
-def _why_nothing(scope: str, reports: tuple[TierReport, ...], similar: SearchResult) -> tuple[EmptyReason, str]:
+def _why_nothing(reports: tuple[TierReport, ...], similar: SearchResult) -> tuple[EmptyReason, str]:
     silent = [report for report in reports if report.status in {"late", "down"}]
     told = f" ({', '.join(f'{report.tier} {report.status}' for report in silent)})" if silent else ""
     first = reports[0].status
     if first in {"late", "down"}:
         return "deadline" if first == "late" else "tier_down", f"the failures on record could not be read{told}"
-    nothing = f"neither this failure nor one like it is on record in {scope}"
+    nothing = "neither this failure nor one like it is on record here"
     if similar.empty_reason == "below_threshold":
         return "below_threshold", f"{nothing}; {similar.empty_because}"
     return "no_evidence", f"{nothing}{told}"

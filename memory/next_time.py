@@ -35,8 +35,10 @@ async def next_time(stores: Stores, caller: Caller, run_or_workflow_id: str, ste
         run, events = await events_named(tx, run_or_workflow_id)
         name = await run_name(tx, run)
     failures = [call for call in _failures(events, step) if call.source in OWN]
+    if not failures and any(event.step == step for event in events):
+        raise NotFound(f"{step} did not fail in {name}; name a run in which it did.")
     if not failures:
-        raise NotFound(f"{name} has no failure of a step of that name on record.")
+        raise NotFound(f"{name} has no step of that name on record.")
     if failures[-1].error == DROPPED:
         raise NotFound(f"The text of that failure is no longer kept; {name} is too long ago.")
     return NextTime(name, step, await rehearse(_again(failures), caller, stores))

@@ -156,15 +156,28 @@ async def test_what_the_library_says_of_a_failure_is_found_from_every_scope(stor
     assert diagnosis.recovery_steps == ()
 
 
+async def test_words_find_another_failure_only_while_nothing_nearer_is_known(stores: Stores) -> None:
+    await ActedStep(stores, step="push").run("rel-1", cured_by("free-port", "PushError: registry quota exceeded"))
+    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    unknown = "the registry says that our quota is exceeded"
+    before = await diagnosed(stores, unknown)
+    assert (matches(before)[0], before.items[0].tier) == (("words", None), "vectors")
+    assert "push failed 1 time in 1 run: " in before.causes[0].because
+    await ActedStep(stores, step="pull").run("rel-1", cured_by("free-port", unknown))
+    after = await diagnosed(stores, unknown)
+    assert matches(after)[0] == ("same_failure", "pull")
+    assert "vectors" not in {item.tier for item in after.items}
+
+
 async def test_nothing_known_is_said_with_its_reason(stores: Stores) -> None:
     diagnosis = await diagnosed(stores, "FrobnicationError: zyzzyva 7")
     assert (diagnosis.causes, diagnosis.recovery_steps, diagnosis.items) == ((), (), ())
     assert diagnosis.empty_reason == "no_evidence"
-    assert diagnosis.empty_because == "neither this failure nor one like it is on record in acme/api"
+    assert diagnosis.empty_because == "neither this failure nor one like it is on record here"
 
 
 async def test_a_text_that_names_no_cause_is_told_so(stores: Stores) -> None:
-    assert any("give more of the output" in warning for warning in (await diagnosed(stores, "exit code 1")).warnings)
+    assert any("or more of it" in warning for warning in (await diagnosed(stores, "exit code 1")).warnings)
     assert (await diagnosed(stores)).warnings == ()
 
 

@@ -16,13 +16,14 @@ from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import DiagnoseIssue, Diagnosis, LikelyCause
 from poimen.contracts.message import decode, encode
 from worker.cli.opened import opened_stores, operator
-from worker.cli.output import ago, one_line, print_json
+from worker.cli.output import WIDTH, ago, one_line, print_json, wrapped
 from worker.cli.pasted import pasted
 from worker.cli.recovery_lines import recovery_lines
 from worker.exits import DEPENDENCY_DOWN, OK
 
 DEADLINE_MS: Final = 5_000
 MOST_CAUSES: Final = 20
+MOST_PLACES: Final = 3
 _SIGNATURE: Final = re.compile(r"s\d+:[0-9a-f]{32}")
 _NEARNESS: Final = {"same_step": 0, "same_failure": 1, "similar": 2, "words": 3}
 
@@ -36,10 +37,12 @@ class _Found:
     diagnosis: Diagnosis
 
     @property
-    def order(self) -> tuple[int, float]:
+    def order(self) -> tuple[int, float, float]:
+        """Give what sorts the nearest first, then the latest seen, then what shares the most words; notes last."""
         seen = self.cause.seen
         last = seen.last_at.timestamp() if seen and seen.last_at else 0.0
-        return _NEARNESS[self.cause.match], -last
+        item = next(item for item in self.diagnosis.items if item.id == self.cause.item)
+        return _NEARNESS[self.cause.match], -last, -(item.score or 0.0)
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -94,12 +97,20 @@ def _lines(answers: list[tuple[str, Diagnosis]], found: list[_Found], *, named: 
         yield f"{missing}: {_named(any_answer.title, any_answer.signature)}"
     for one in found:
         yield from _cause(one, named=named)
+    for reason, places in _reasons(answers, nothing=not found).items():
+        more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
+        yield wrapped(f"{', '.join(places[:MOST_PLACES])}{more}: {reason}")
+
+
+def _reasons(answers: list[tuple[str, Diagnosis]], *, nothing: bool) -> dict[str, list[str]]:
+    """Give why scopes told nothing, or not all, with the scopes of which it is true."""
+    reasons: dict[str, list[str]] = {}
     for scope, diagnosis in answers:
         silent = [f"{report.tier} {report.status}" for report in diagnosis.tiers if report.status in {"late", "down"}]
-        if diagnosis.empty_because:
-            yield f"{scope}: {diagnosis.empty_because}"
-        elif silent:
-            yield f"{scope}: {', '.join(silent)}"
+        reason = (diagnosis.empty_because if nothing else None) or ", ".join(silent)
+        if reason:
+            reasons.setdefault(reason, []).append(scope)
+    return reasons
 
 
 def _named(title: str | None, signature: str | None) -> str:
@@ -110,14 +121,14 @@ def _named(title: str | None, signature: str | None) -> str:
 def _cause(one: _Found, *, named: bool) -> Iterator[str]:
     cause = one.cause
     if cause.match == "words":
-        yield f"Read: {one_line(cause.title)} ({cause.item}), {one_line(cause.because)}"
+        yield one_line(f"Read: {cause.title} ({cause.item}) {cause.because}", WIDTH)
         return
     where = " of ".join(part for part in (cause.step, one.scope if named else None) if part)
     head = "Similar" if cause.match == "similar" else "Known"
     yield f"{head}: {_named(cause.title, cause.signature)}{f' in {where}' if where else ''}{_seen(cause)}"
     steps = [step for step in one.diagnosis.recovery_steps if step.item == cause.item]
     if not steps:
-        yield f"  {one_line(cause.because, 98)}"
+        yield f"  {one_line(cause.because, WIDTH - 2)}"
     yield from recovery_lines(steps)
 
 

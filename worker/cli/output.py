@@ -1,8 +1,11 @@
 """How commands print: one JSON value, or plain columns."""
 
 import json
+import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
+
+WIDTH: Final = 100
 
 
 def print_json(value: Any) -> None:
@@ -29,6 +32,11 @@ def one_line(text: str, longest: int = 80) -> str:
     """Return text without line breaks and control characters, cut to a length."""
     clean = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def wrapped(text: str) -> str:
+    """Return text in lines of at most 100 columns, those after the first indented."""
+    return textwrap.fill(one_line(text, 1_000), WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def ago(seconds: float) -> str:

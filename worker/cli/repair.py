@@ -1,12 +1,14 @@
 """`poimen repair --dry-run`: what memory would do if a step failed so again."""
 
 import argparse
+from collections.abc import Sequence
 
 from memory.next_time import NextTime, next_time
 from memory.telling import advised
+from poimen.contracts.memory_calls import RecoveryStep
 from poimen.contracts.message import encode
 from worker.cli.opened import opened_stores, operator
-from worker.cli.output import one_line, print_json
+from worker.cli.output import one_line, print_json, wrapped
 from worker.cli.recovery_lines import recovery_lines
 from worker.exits import USAGE, ExitError
 
@@ -32,12 +34,18 @@ async def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _worth_telling(steps: Sequence[RecoveryStep]) -> list[RecoveryStep]:
+    """Leave out waits that nobody has tried, and a wait that stands there twice."""
+    told = {(step.action, step.repair, step.delay_seconds): step for step in reversed(steps)}
+    return [step for step in steps if step in told.values() and (step.tried or step.repair is not None)]
+
+
 def _text(told: NextTime) -> str:
     analysis = told.analysis
     lines = [
         f"If {told.step} failed again as in {told.run}: {one_line(analysis.title)} ({analysis.signature[:7]}…)",
-        f"memory would say {advised(analysis.advice)}: {analysis.advice.because}",
-        *recovery_lines(analysis.recovery_steps),
+        wrapped(f"memory would say {advised(analysis.advice)}: {analysis.advice.because}"),
+        *recovery_lines(_worth_telling(analysis.recovery_steps)),
         "Nothing was run, and nothing is recorded.",
     ]
     return "\n".join(lines)
