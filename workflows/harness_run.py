@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim, probes
-from workflows.messages import accept, ended_badly
+from workflows.messages import accept, ended_badly, refuse_long_id
 from workflows.run_flow import RunFlow
 from workflows.run_records import RunEnd, RunIdentity, run_final, seconds_between
 from workflows.step_ports import SCOPE, TENANT
@@ -45,6 +45,8 @@ class HarnessRun:
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``HarnessRunResult`` of a run that succeeded."""
         start = accept(raw, StartHarnessRun, "HarnessRun")
+        steps = [step.id for phase in start.definition.phases for step in phase.steps]
+        refuse_long_id("HarnessRun", max(len(step.encode()) for step in steps) + len("//100000"))
         self._title = start.definition.name
         memory = MemoryLink(TemporalMemory(workflow.info().task_queue))
         try:

@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim
-from workflows.messages import accept, ended_badly
+from workflows.messages import accept, ended_badly, refuse_long_id
 from workflows.step_ports import WorkflowStepPorts
 from workflows.step_specs import needs_executor, step_deadline, step_spec
 
@@ -43,6 +43,7 @@ class HarnessStep:
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``StepResult`` of a step that passed."""
         start = accept(raw, StartHarnessStep, "HarnessStep")
+        refuse_long_id("HarnessStep", 0)
         memory = MemoryLink(TemporalMemory(workflow.info().task_queue), silent_until=start.silent_until)
         try:
             result = await self._step(start, memory)
@@ -78,13 +79,12 @@ class HarnessStep:
             self._ports.tokens_limit = limit
 
     async def _step(self, start: StartHarnessStep, memory: MemoryLink) -> StepResult:
-        place = await _place(start)
         spec = step_spec(start, workflow.info(), workflow.now())
         try:
             check_spec(spec)
         except InvalidInput as error:
             raise refuse(error) from None
-        self._ports = WorkflowStepPorts(start.step, place, step_deadline(spec, workflow.now()))
+        self._ports = WorkflowStepPorts(start.step, lambda: _place(start), step_deadline(spec, workflow.now()))
         if start.reports_tokens:
             self._ports.on_tokens = _reporter(start.step.id)
         return await run_step(spec, self._ports, memory)

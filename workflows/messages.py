@@ -3,14 +3,19 @@
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
+from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from poimen.contracts.message import Message, encode
-from poimen.contracts.problems import InvalidInput
+from poimen.contracts.problems import InvalidInput, Problem
 from poimen.entry import read_input, refuse
 
 M = TypeVar("M", bound=Message)
+# What a Temporal server takes by default.
+MOST_ID_BYTES = 1_000
+# "/records/", a run id, a number: the workflows that deliver what a step or a run could not write.
+RECORDS_ID_BYTES = len("/records/") + 36 + len("/100000")
 
 
 def accept(raw: RawValue, model: type[M], label: str) -> M:
@@ -32,3 +37,17 @@ def detail_of(error: BaseException | None, kind: str) -> dict[str, Any] | None:
         detail = error.details[0]
         return detail if isinstance(detail, dict) else None
     return None
+
+
+def refuse_long_id(label: str, children: int) -> None:
+    """Refuse a workflow id that leaves no room for what is named after it: steps (``children`` bytes) and records.
+
+    The server refuses a child with a longer id by failing the workflow task, which would be tried again for ever.
+    """
+    longest = MOST_ID_BYTES - children - RECORDS_ID_BYTES
+    size = len(workflow.info().workflow_id.encode())
+    if size > longest:
+        reason = (
+            f"The id of a {label} workflow has {size:,} bytes; at most {longest:,}, for its parts are named after it."
+        )
+        raise refuse(InvalidInput(Problem("workflow_id", reason)))

@@ -30,8 +30,11 @@ def scope_attributes(scope: str, tenant: str | None) -> list[SearchAttributePair
 class WorkflowStepPorts:
     """Runs one step's attempts, repairs and waits where its run does its work."""
 
-    def __init__(self, step: Step, place: WorkPlace, deadline: datetime | None) -> None:
-        self.step, self.place, self.deadline = step, place, deadline
+    def __init__(self, step: Step, find_place: Callable[[], Awaitable[WorkPlace]], deadline: datetime | None) -> None:
+        self.step, self.deadline = step, deadline
+        # Found at the first need, inside the step's loop: whatever ends the search is documented as the step's end.
+        self._find_place = find_place
+        self._place: WorkPlace | None = None
         self.progress: Progress | None = None
         # What the latest attempt that left a checkpoint left.
         self.checkpoint: OutputReference | None = None
@@ -54,7 +57,7 @@ class WorkflowStepPorts:
 
     async def attempt(self, work: AttemptWork) -> AttemptReport:
         """Run, verify and judge once."""
-        report = await attempt(self.step, work, self.place, self.checkpoint)
+        report = await attempt(self.step, work, await self._where(), self.checkpoint)
         if report.checkpoint is not None:
             self.checkpoint = report.checkpoint
         self.tokens_used += report.tokens
@@ -65,7 +68,7 @@ class WorkflowStepPorts:
     async def repair(self, repair_id: str, number: int) -> int | None:
         """Run the declared repair of that id."""
         body = next(body for body in self.step.repairs if body.id == repair_id)
-        return await repair(body, self.step.id, number, self.place, self._seconds_left())
+        return await repair(body, self.step.id, number, await self._where(), self._seconds_left())
 
     async def wait(self, seconds: float, why: str) -> None:
         """Start a timer that says how long and who asked for it."""
@@ -78,6 +81,11 @@ class WorkflowStepPorts:
         updates = self._updates(progress)
         if updates:
             workflow.upsert_search_attributes(updates)
+
+    async def _where(self) -> WorkPlace:
+        if self._place is None:
+            self._place = await self._find_place()
+        return self._place
 
     def _updates(self, progress: Progress) -> list[SearchAttributeUpdate]:  # type: ignore[type-arg]  # because updates of several types share one list
         found: list[SearchAttributeUpdate] = []  # type: ignore[type-arg]  # because of the same

@@ -142,7 +142,8 @@ class Memory:
             await workflow.start_child_workflow(
                 "DeliverRecords",
                 encode(DeliverRecordsInput(records=tuple(records), queue=self.queue)),
-                id=f"{info.workflow_id}/records/{info.run_id}/{workflow.uuid4().hex[:8]}-{number}",
+                # A caller's own id may be as long as the server takes; the record names its workflow anyway.
+                id=f"{info.workflow_id[:200]}/records/{info.run_id}/{workflow.uuid4().hex[:8]}-{number}",
                 task_queue=self.queue,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )

@@ -38,7 +38,10 @@ def _is_alive(pid: int) -> bool:
 async def _cancelled_while_running(harness: Harness) -> tuple[WorkflowHandle[Any, Any], int]:
     pid_file = harness.workspace / "pid"
     handle = await harness.start(
-        one_phase(step("serve", f"echo $$ > {pid_file}; exec sleep 60"), step("other", "true"))
+        one_phase(
+            step("serve", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"),
+            step("other", "true"),
+        )
     )
     await appears(pid_file)
     pid = int(pid_file.read_text())
@@ -69,7 +72,7 @@ async def test_a_cancelled_run_documents_its_steps_and_one_end(harness: Harness)
 
 async def test_a_cancelled_step_alone_ends_as_cancelled(harness: Harness) -> None:
     pid_file = harness.workspace / "pid"
-    body = step("serve", f"echo $$ > {pid_file}; exec sleep 60")
+    body = step("serve", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60")
     handle = await harness.client.start_workflow(
         "HarnessStep",
         {"scope": "acme/api", "step": body, "workspace": str(harness.workspace)},
@@ -86,9 +89,39 @@ async def test_a_cancelled_step_alone_ends_as_cancelled(harness: Harness) -> Non
     assert harness.memory.of("DocumentDecision")[0]["end"] == "cancelled"
 
 
+@pytest.mark.parametrize("kind", ["HarnessRun", "HarnessStep"])
+async def test_what_is_cancelled_before_a_worker_took_it_is_documented_too(
+    temporal_client: Client, task_queue: str, memory: StandInMemory, tmp_path: Path, kind: str
+) -> None:
+    body = step("build", "true")
+    message = {"definition": one_phase(body)} if kind == "HarnessRun" else {"scope": "acme/api", "step": body}
+    handle = await temporal_client.start_workflow(kind, message, id=f"early-{task_queue}", task_queue=task_queue)
+    await handle.cancel()
+    async with workers(temporal_client, task_queue, memory, tmp_path):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await handle.result()
+
+    assert isinstance(failed.value.cause, CancelledError)
+    assert [message["end"] for message in memory.of("DocumentDecision")] == ["cancelled"]
+
+
+@pytest.mark.parametrize("kind", ["HarnessRun", "HarnessStep"])
+async def test_a_workflow_id_that_leaves_no_room_for_its_parts_is_refused_at_once(harness: Harness, kind: str) -> None:
+    body = step("build", "true")
+    message = {"definition": one_phase(body)} if kind == "HarnessRun" else {"scope": "acme/api", "step": body}
+    handle = await harness.client.start_workflow(kind, message, id="x" * 990, task_queue=harness.queue)
+
+    with pytest.raises(WorkflowFailureError) as failed:
+        await handle.result()
+
+    assert f"The id of a {kind} workflow has 990 bytes; at most 9" in str(failed.value.cause)
+
+
 async def test_a_terminated_run_lets_its_steps_stop_their_commands(harness: Harness) -> None:
     pid_file = harness.workspace / "pid"
-    handle = await harness.start(one_phase(step("serve", f"echo $$ > {pid_file}; exec sleep 60")))
+    handle = await harness.start(
+        one_phase(step("serve", f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 60"))
+    )
     await appears(pid_file)
     pid = int(pid_file.read_text())
     await handle.terminate()
