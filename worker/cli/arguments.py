@@ -103,7 +103,7 @@ def _search(parser: argparse.ArgumentParser) -> None:
 
 def _diagnose(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="an error's text, or a signature (default: standard input)"
+        "file", nargs="?", type=Path, metavar="FILE", help="an error's text, or a signature (default: standard input)"
     )
     parser.add_argument("--scope", help="the scope to look in (default: all of the tenant's)")
     parser.add_argument("--step", help="the step it happened in, whose own evidence then comes first")

@@ -1,21 +1,24 @@
-"""Text that a person hands to a command: from a file, or from standard input."""
+"""Text that a person pastes into a command, as much of it as a message may carry."""
 
 import sys
 from pathlib import Path
 from typing import Final
 
+from worker.cli.texts import given_text
 from worker.exits import USAGE, ExitError
 
 HEAD_CHARACTERS: Final = 60_000
 TAIL_CHARACTERS: Final = 200_000
 
 
-def pasted(file: str | None) -> str:
-    """Return the text, whatever its bytes; of a long one the beginning and the end.
+def pasted(file: Path | None) -> str:
+    """Return the text of a file or of standard input; of a long one the beginning and the end.
 
     Raises ExitError when there is none.
     """
-    text = _read(file).decode("utf-8", "replace")
+    if file is None and sys.stdin.isatty():
+        print("Paste the text, then press Ctrl-D.", file=sys.stderr)
+    text = given_text(file)
     if not text.strip():
         raise ExitError("There is no text: name a FILE, or give it on standard input.", USAGE)
     left_out = len(text) - HEAD_CHARACTERS - TAIL_CHARACTERS
@@ -23,16 +26,3 @@ def pasted(file: str | None) -> str:
         return text
     print(f"The text is long: {left_out:,} characters in its middle are left out.", file=sys.stderr)
     return f"{text[:HEAD_CHARACTERS]}\n{text[-TAIL_CHARACTERS:]}"
-
-
-def _read(file: str | None) -> bytes:
-    if file is None or file == "-":
-        if sys.stdin.isatty():
-            print("Paste the text, then press Ctrl-D.", file=sys.stderr)
-        return sys.stdin.buffer.read()
-    try:
-        return Path(file).read_bytes()
-    except FileNotFoundError:
-        raise ExitError(f"{file} is not there.", USAGE) from None
-    except OSError as error:
-        raise ExitError(f"{file} cannot be read: {error.strerror}.", USAGE) from None
