@@ -1,7 +1,7 @@
 """What the record of a workflow's end must say when the workflow itself could not write it. From its history alone."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from temporalio.api.common.v1 import Payload
@@ -15,11 +15,9 @@ from poimen.contracts.memory_calls import DocumentDecision
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import DeliverRecordsInput, RunState, StartHarnessRun, StartHarnessStep
-from poimen.contracts.vocabulary import StepEnd
 from poimen.entry import EMPTY, read_input
 from workflows.run_records import RunEnd, RunIdentity, run_final, seconds_between
 
-_END: StepEnd = "interrupted"
 # How a workflow fails that has documented its end, or that never began.
 _OWN_FAILURES = frozenset({"RunFailed", "StepFailed", "InvalidInput"})
 _ENDINGS = frozenset({"run_final", "step_completion"})
@@ -56,14 +54,14 @@ def last_words(closed: Closed) -> DocumentDecision | None:
         message, arrived = sent
         return None if arrived else message
     raw = RawValue(started.input.payloads[0]) if started.input.payloads else EMPTY
-    reason = _reason(closed.events[-1])
+    ended = _ended(closed.events[-1])
     if started.workflow_type.name == "HarnessRun":
-        return _end_of_run(read_input(raw, StartHarnessRun, "HarnessRun").message, started, closed, reason)
-    return _end_of_step(read_input(raw, StartHarnessStep, "HarnessStep").message, started, closed, reason)
+        return _end_of_run(read_input(raw, StartHarnessRun, "HarnessRun").message, started, closed, ended)
+    return _end_of_step(read_input(raw, StartHarnessStep, "HarnessStep").message, started, closed, ended)
 
 
 def _end_of_run(
-    start: StartHarnessRun, started: WorkflowExecutionStartedEventAttributes, closed: Closed, reason: str
+    start: StartHarnessRun, started: WorkflowExecutionStartedEventAttributes, closed: Closed, ended: RunEnd
 ) -> DocumentDecision | None:
     if start.memory == "off":
         return None
@@ -76,15 +74,15 @@ def _end_of_run(
         environment=state.environment,
     )
     seconds = _seconds(closed, state.started_at)
-    return run_final(start, who, RunEnd(_END, f"the run {reason}"), seconds, state.tokens_spent)
+    return run_final(start, who, replace(ended, reason=f"the run {ended.reason}"), seconds, state.tokens_spent)
 
 
 def _end_of_step(
-    start: StartHarnessStep, started: WorkflowExecutionStartedEventAttributes, closed: Closed, reason: str
+    start: StartHarnessStep, started: WorkflowExecutionStartedEventAttributes, closed: Closed, ended: RunEnd
 ) -> DocumentDecision | None:
     if start.memory == "off":
         return None
-    sentence = f"the step {reason}"
+    sentence = f"the step {ended.reason}"
     return DocumentDecision(
         scope=start.scope,
         tenant=start.tenant,
@@ -97,9 +95,9 @@ def _end_of_step(
         environment=start.environment,
         idempotency_key=f"{closed.run_id}:{start.step.id}:{start.visit}:1:document",
         kind="step_completion",
-        decision=f"{_END}: {sentence}",
+        decision=f"{ended.end}: {sentence}",
         reasoning=sentence,
-        end=_END,
+        end=ended.end,
         seconds=_seconds(closed, None),
         memory=start.memory,
         definition_hash=start.definition_hash,
@@ -115,12 +113,14 @@ def _seconds(closed: Closed, began: datetime | None) -> float:
     return seconds_between(began or first, closed.close_time or closed.events[-1].event_time.ToDatetime(UTC))
 
 
-def _reason(event: HistoryEvent) -> str:
+def _ended(event: HistoryEvent) -> RunEnd:
+    if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+        return RunEnd("cancelled", "was cancelled")
     if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
-        return "was terminated"
+        return RunEnd("interrupted", "was terminated")
     if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-        return "timed out"
-    return "failed without a result"
+        return RunEnd("interrupted", "timed out")
+    return RunEnd("interrupted", "failed without a result")
 
 
 def _sent(events: Iterable[HistoryEvent]) -> tuple[DocumentDecision, bool] | None:

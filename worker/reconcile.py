@@ -1,11 +1,13 @@
 """Background task: give runs and steps that could not document their own end the record they lack.
 
-A terminated or timed-out workflow runs no more code. Its record is handed to ``DeliverRecords`` under an id and a key
-derived from the execution, so any number of workers may find the same one.
+A terminated or timed-out workflow runs no more code, and one that is cancelled before its first task never ran any. Its
+record is handed to ``DeliverRecords`` under an id and a key derived from the execution, so any number of workers may
+find the same one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+import hashlib
+from collections.abc import AsyncIterator, Collection
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -24,6 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from poimen.contracts.message import encode
 from poimen.contracts.problems import InvalidInput
 from poimen.contracts.run_io import DeliverRecordsInput, PendingRecord
+from poimen.excerpts import cut_head
 from worker.last_words import Closed, documents_itself, last_words
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +34,15 @@ _log = structlog.get_logger(__name__)
 LOOK_BACK: Final = timedelta(days=3)
 # Visibility may show an execution this much after its close.
 _OVERLAP: Final = timedelta(minutes=10)
-_STATES: Final = '("Terminated", "TimedOut", "Failed")'
+_STATES: Final = '("Terminated", "TimedOut", "Failed", "Canceled")'
+# Temporal's limits, in bytes.
+_LONGEST_ID: Final = 1_000
+_LONGEST_SUMMARY: Final = 400
+# Asked again, these are answered alike: retention was faster, or the server takes no such request.
+_FINAL_REFUSALS: Final = {
+    RPCStatusCode.NOT_FOUND: "An interrupted workflow is gone.",
+    RPCStatusCode.INVALID_ARGUMENT: "An interrupted workflow cannot be put on record.",
+}
 
 
 class Reconciler:
@@ -43,6 +54,7 @@ class Reconciler:
         self._poll_seconds = poll_seconds
         self._since = datetime.now(UTC) - LOOK_BACK
         self._settled: dict[str, datetime] = {}
+        self._left: dict[str, datetime] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Sweep until `stop` is set; when Temporal does not answer, the next sweep looks again."""
@@ -58,10 +70,15 @@ class Reconciler:
                 continue
 
     async def sweep(self) -> list[str]:
-        """Look once; return the ids of the deliveries that were started."""
+        """Look once; return the ids of the deliveries that were started.
+
+        An execution that cannot be settled now is met again by the next sweep, and stops no other.
+        """
         began = datetime.now(UTC)
-        started = [delivery async for found in self._closed() if (delivery := await self._settle(found))]
-        self._since = max(self._since, began - _OVERLAP)
+        before, self._left = self._left, {}
+        started = [delivery async for found in self._closed() if (delivery := await self._settle(found, before))]
+        oldest = min([began - _OVERLAP, *self._left.values()])
+        self._since = max(self._since, oldest, began - LOOK_BACK)
         self._settled = {run: at for run, at in self._settled.items() if at >= self._since}
         return started
 
@@ -75,17 +92,21 @@ class Reconciler:
             if found.run_id not in self._settled:
                 yield found
 
-    async def _settle(self, found: Found) -> str | None:
-        delivery = None
+    async def _settle(self, found: Found, left_before: Collection[str]) -> str | None:
+        delivery, who = None, {"workflow_id": found.id, "run_id": found.run_id}
+        closed = found.close_time or datetime.now(UTC)
         try:
             if not await self._needs_nothing(found):
                 delivery = await self._deliver_end(found)
-        except RPCError as error:
-            if error.status != RPCStatusCode.NOT_FOUND:
-                raise
-            # Retention was faster; there is nothing left to tell from.
-            _log.warning("An interrupted workflow is gone.", workflow_id=found.id, run_id=found.run_id)
-        self._settled[found.run_id] = found.close_time or datetime.now(UTC)
+        except Exception as error:
+            final = _FINAL_REFUSALS.get(error.status) if isinstance(error, RPCError) else None
+            if final is None:
+                self._left[found.run_id] = closed
+                if found.run_id not in left_before:  # once: what goes wrong every time would fill the log
+                    _log.warning("An interrupted workflow is left for later.", **who, exc_info=True)
+                return None
+            _log.warning(final, **who, error=str(error))
+        self._settled[found.run_id] = closed
         return delivery
 
     async def _needs_nothing(self, found: Found) -> bool:
@@ -121,7 +142,7 @@ class Reconciler:
         if message is None:
             return None
         record = PendingRecord(activity="DocumentDecision", message=encode(message))
-        delivery = f"{found.id}/records/{found.run_id}/end"
+        delivery = _delivery_id(found)
         try:
             await self._client.start_workflow(
                 "DeliverRecords",
@@ -129,9 +150,16 @@ class Reconciler:
                 id=delivery,
                 task_queue=self._queue,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=f"the end of {found.id}"[:200],
+                static_summary=cut_head(f"the end of {found.id}", _LONGEST_SUMMARY),
             )
         except WorkflowAlreadyStartedError:
             return None
         _log.info("An interrupted workflow is put on record.", workflow_id=found.id, run_id=found.run_id)
         return delivery
+
+
+def _delivery_id(found: Found) -> str:
+    ending = f"/records/{found.run_id}/end"
+    if len((found.id + ending).encode()) <= _LONGEST_ID:
+        return found.id + ending
+    return hashlib.sha256(found.id.encode()).hexdigest() + ending

@@ -8,16 +8,27 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import pytest_asyncio
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
-from temporalio.service import RPCError
+from temporalio.client import (
+    Client,
+    FetchWorkflowHistoryEventsInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowHistoryEventAsyncIterator,
+)
+from temporalio.service import RPCError, RPCStatusCode
 
 from memory.stores import build_stores
 from tests.fixtures_postgres import Database
 from tests.worker.running import Place, place_of, until
+from worker import reconcile
 from worker.bootstrap import build_workers
 from worker.last_words import Closed, last_words
 from worker.reconcile import Reconciler
@@ -25,6 +36,7 @@ from worker.settings import Settings
 
 STEP = {"id": "wait", "run": {"command": ["sleep", "600"]}}
 DEFINITION = {"name": "long", "scope": "acme/api", "phases": [{"id": "T0", "steps": [STEP]}]}
+LONE_STEP = {"scope": "acme/api", "step": STEP}
 CHECKED = {"id": "check", "run": {"command": ["false"]}, "retry": {"attempts": 1}}
 
 
@@ -45,6 +57,13 @@ class Scene:
         )
         await handle.query("details")
         return handle
+
+    async def start_unseen(self, kind: str, message: dict[str, Any], name: str = "it") -> WorkflowHandle[Any, Any]:
+        """Start a workflow whose code does not run before it is ended."""
+        workflow_id, queue = f"{name}-{self.place.queue}", self.place.queue
+        return await self.client.start_workflow(
+            kind, message, id=workflow_id, task_queue=queue, start_delay=timedelta(hours=1)
+        )
 
     async def closed(self, handle: WorkflowHandle[Any, Any], status: str, run_id: str | None = None) -> None:
         """Return when the list of executions shows a closed one, which is some time after its close."""
@@ -185,6 +204,112 @@ async def test_a_record_that_was_on_its_way_is_sent_again_as_it_was(scene: Scene
     assert message.idempotency_key == f"{run_id}:run:1:run_final"
     assert message.end == "failed"
     assert last_words(Closed(run_id, None, events)) is None
+
+
+async def test_an_execution_with_the_longest_id_is_put_on_record(scene: Scene) -> None:
+    step = await scene.start_unseen("HarnessStep", LONE_STEP, "é" * ((1_000 - len(f"-{scene.place.queue}")) // 2))
+    await step.terminate()
+    await scene.closed(step, "Terminated")
+    assert len(await scene.sweep()) == 1
+    assert await scene.sweep() == []
+    assert await scene.place.count(f"key = '{step.first_execution_run_id}:wait:1:1:document'") == 1
+
+
+@dataclass
+class Trouble(Interceptor):
+    """Stands between a client and the server: reading the history of one workflow raises `error`."""
+
+    workflow_id: str
+    error: Exception
+    met: int = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002  the SDK's name
+        return _Troubled(next, self)
+
+    def client(self, client: Client) -> Client:
+        return Client(**{**client.config(), "interceptors": [self]})
+
+
+class _Troubled(OutboundInterceptor):
+    def __init__(self, inner: OutboundInterceptor, trouble: Trouble) -> None:
+        super().__init__(inner)
+        self._trouble = trouble
+
+    def fetch_workflow_history_events(
+        self,
+        input: FetchWorkflowHistoryEventsInput,  # noqa: A002  the SDK's name
+    ) -> WorkflowHistoryEventAsyncIterator:
+        if input.id == self._trouble.workflow_id:
+            self._trouble.met += 1
+            raise self._trouble.error
+        return super().fetch_workflow_history_events(input)
+
+
+async def _three_terminated(scene: Scene) -> list[WorkflowHandle[Any, Any]]:
+    steps = [await scene.start("HarnessStep", LONE_STEP, name) for name in ("one", "two", "three")]
+    for step in steps:
+        await step.terminate()
+    for step in steps:
+        await scene.closed(step, "Terminated")
+    return steps
+
+
+@pytest.mark.parametrize(
+    "error", [RPCError("too busy", RPCStatusCode.RESOURCE_EXHAUSTED, b""), RuntimeError("of a kind nobody thought of")]
+)
+async def test_an_execution_that_fails_to_be_settled_stops_no_other_and_is_met_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    # Without an overlap only what was left holds the next sweep's window open.
+    monkeypatch.setattr(reconcile, "_OVERLAP", timedelta(0))
+    steps = await _three_terminated(scene)
+    trouble = Trouble(steps[1].id, error)
+    reconciler = Reconciler(trouble.client(scene.client), scene.place.queue)
+    assert len(await scene.sweep(reconciler)) == 2
+    assert await scene.sweep(reconciler) == []
+    assert trouble.met == 2
+    trouble.workflow_id = ""
+    assert await scene.sweep(reconciler) == [f"{steps[1].id}/records/{steps[1].first_execution_run_id}/end"]
+    assert len(await scene.ends("step_completion")) == 3
+
+
+async def test_an_execution_that_is_refused_for_good_is_not_met_again(scene: Scene) -> None:
+    steps = await _three_terminated(scene)
+    trouble = Trouble(steps[1].id, RPCError("no such thing", RPCStatusCode.INVALID_ARGUMENT, b""))
+    reconciler = Reconciler(trouble.client(scene.client), scene.place.queue)
+    assert len(await scene.sweep(reconciler)) == 2
+    assert await scene.sweep(reconciler) == []
+    assert trouble.met == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "record"),
+    [("HarnessStep", LONE_STEP, "step_completion"), ("HarnessRun", {"definition": DEFINITION}, "run_final")],
+)
+async def test_what_was_cancelled_before_its_first_task_is_put_on_record_once(
+    scene: Scene, kind: str, message: dict[str, Any], record: str
+) -> None:
+    handle = await scene.start_unseen(kind, message)
+    await handle.cancel()
+    await scene.closed(handle, "Canceled")
+    await scene.sweep(scene.reconciler(), scene.reconciler())
+    assert await scene.sweep() == []
+    sentence = "cancelled: the step was cancelled" if kind == "HarnessStep" else "cancelled: the run was cancelled"
+    assert await scene.ends(record) == [f"cancelled|{sentence}"]
+
+
+async def test_a_step_that_documented_its_own_cancellation_is_left_alone(scene: Scene) -> None:
+    step = await scene.start("HarnessStep", LONE_STEP)
+    await until(lambda: _runs_a_command(step))
+    await step.cancel()
+    await scene.closed(step, "Canceled")
+    assert await scene.sweep() == []
+    assert await scene.ends("step_completion") == ["cancelled|cancelled: the step was cancelled"]
+
+
+async def _runs_a_command(handle: WorkflowHandle[Any, Any]) -> bool:
+    pending = (await handle.describe()).raw_description.pending_activities
+    return any(activity.activity_type.name == "RunCommand" for activity in pending)
 
 
 def _schedules(event: HistoryEvent, activity: str) -> bool:
