@@ -87,7 +87,7 @@ def visible(text: str) -> str:
         text = _ANSI.sub("", text)
     if "\r" in text or not text.isascii():
         text = _BREAK.sub("\n", text)
-    if not text.isprintable():
+    if not text.replace("\n", "").replace("\t", "").isprintable():
         text = _UNSEEN.sub("", text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", _SURROGATE.sub("\ufffd", text)).translate(_QUOTES)
@@ -97,18 +97,19 @@ def visible(text: str) -> str:
 def without_prefix(text: str) -> str:
     """Return the line without time stamps, container names, process ids and marks before it; its indent stays."""
     words = text.lstrip()
+    found = _PREFIX.match(words)
+    if found is None:
+        return text
     indent = text[: len(text) - len(words)]
     for _ in range(_MOST_PREFIXES):
-        found = _PREFIX.match(words)
         if found is None or found.end() == 0:
             break
         words = words[found.end() :]
+        found = _PREFIX.match(words)
     return indent + words
 
 
 def _clipped(raw: str) -> str:
-    if len(raw) <= LINE_CHARACTERS:
-        return raw
     return f"{raw[: LINE_CHARACTERS * 3 // 4]} {raw[-LINE_CHARACTERS // 4 :]}"
 
 
@@ -118,7 +119,7 @@ def clean(text: str) -> list[Line]:
     grouped = "Exception Group Traceback" in window
     lines: list[Line] = []
     for place, raw in enumerate(visible(window).split("\n"), 1):
-        line = without_prefix(_clipped(raw).rstrip())
+        line = without_prefix((raw if len(raw) <= LINE_CHARACTERS else _clipped(raw)).rstrip())
         line = _GROUP_MARK.sub("", line) if grouped else line
         words = line.lstrip()
         if words:

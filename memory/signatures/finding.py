@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Rank(IntEnum):
@@ -23,8 +23,7 @@ class Rank(IntEnum):
     RUNNER = 95
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """The words that name a failure: the place of their line in the cleaned lines, and what other lines add."""
 
     rank: Rank

@@ -17,6 +17,10 @@ _VALUE_MARKS = (
     "literal", "input syntax", "convert", "time data", "isoformat string", "entry", "user", "invalid", "got",
     "received", "parsing", "unexpected token", "value", "host", "login", "password for", "account", "'@",
 )  # fmt: skip
+_HTTP_VERSION = re.compile(r"^HTTP/\d(?:\.\d)?")
+_CODE_SEPARATORS = re.compile(r"[\s:=#()\[\"']+")
+_SLASH = re.compile(r"[\\/]")
+_OPTION = re.compile(r" [-/&|>]")
 _ROUTE_BEFORE = re.compile(r"(?i:\burl: |\burl |\bpath: |\broute )$|\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS):? $")
 _FILE_WITH_PLACE = re.compile(r"^(?P<name>.*?)(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))$")
 # A name that no kind of volatile part looks like: a digit after an underscore may be an id by prefix.
@@ -66,8 +70,7 @@ class ErrorMasker:
         return ("@" if word[0] == "@" else "") + self._count(kind)
 
     def _code(self, word: str) -> str:
-        word = re.sub(r"^HTTP/\d(?:\.\d)?", "HTTP", word)
-        word = re.sub(r"[\s:=#()\[\"']+", " ", word).lower().strip()
+        word = _CODE_SEPARATORS.sub(" ", _HTTP_VERSION.sub("HTTP", word)).lower().strip()
         self.kept.append(("code", word))
         return word
 
@@ -99,11 +102,11 @@ class ErrorMasker:
             return inner
         if " " not in inner and is_named(before):
             if inner.startswith(("/", ".", "~")):
-                return re.split(r"[\\/]", inner.rstrip("/"))[-1]
+                return _SLASH.split(inner.rstrip("/"))[-1]
             if ":\\" not in inner and ":/" not in inner:
                 return without_version(inner)
         rooted = inner[0] in "/~\\" or inner[1:3] in {":\\", ":/"} or inner.startswith(("./", "../"))
-        if rooted and not re.search(r" [-/&|>]", inner):
+        if rooted and not _OPTION.search(inner):
             self._count("path")
             return path_name(inner)
         if _PLAIN_NAME.fullmatch(inner) and not looks_random(inner):

@@ -6,6 +6,13 @@ import re
 
 _TEMPORARY = re.compile(r"(?i)[\\/](?:tmp|temp|var[\\/]folders|t)[\\/](?:[^\\/]*)$")
 _EXTENSION = re.compile(r"^(?P<stem>[\w.@+~%$ -]{1,120}?)\.(?P<extension>[A-Za-z][A-Za-z0-9]{0,9})$")
+_SLASH = re.compile(r"[\\/]")
+_DOT_FILE = re.compile(r"\.[a-z][\w.-]{1,40}")
+_LONG_NUMBER = re.compile(r"\d{3,}")
+_CAPITALS = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
+_FRACTION = re.compile(r"[\d.]+/[\d.]+[A-Za-z]{0,3}")
+_NUMBER_STEP = re.compile(r"(?:^|/)\d+(?:\.\d+)?(?:/|$)")
+_VERSION_BEHIND = re.compile(r"[@:]v?[\w.+-]*$")
 _PLACE = re.compile(r":\d+(?::\d+)?$")
 _CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
 # Words before an identifier that say that it is one, so that it is kept whole.
@@ -49,18 +56,18 @@ def looks_random(word: str) -> bool:
 def _temporary_name(stem: str, extension: str) -> bool:
     if extension.lower() in {"o", "s", "res", "tmp", "ltrans", "ii"} or any(c.isdigit() for c in stem):
         return True
-    return len(re.findall(r"[a-z][A-Z]|[A-Z]{2}", stem)) >= 2
+    return len(_CAPITALS.findall(stem)) >= 2
 
 
 def path_name(path: str) -> str:
     """Return what of a path stays: the file's own name where it has one that a person chose, else `<path>`."""
     path = _PLACE.sub("", path).rstrip("\\/")
-    name = re.split(r"[\\/]", path)[-1]
+    name = _SLASH.split(path)[-1]
     found = _EXTENSION.match(name)
     if found is None:
-        return name if re.fullmatch(r"\.[a-z][\w.-]{1,40}", name) else "<path>"
+        return name if _DOT_FILE.fullmatch(name) else "<path>"
     stem, extension = found["stem"], found["extension"]
-    if re.search(r"\d{3,}", stem) or looks_random(stem):
+    if _LONG_NUMBER.search(stem) or looks_random(stem):
         return f"<path>.{extension}"
     if _TEMPORARY.search(path) and _temporary_name(stem, extension):
         return f"<path>.{extension}"
@@ -69,13 +76,13 @@ def path_name(path: str) -> str:
 
 def relative_name(path: str, before: str) -> str:
     """Return what stays of a token with slashes and no root: a file, a package, an image, or two words."""
-    if re.fullmatch(r"[\d.]+/[\d.]+[A-Za-z]{0,3}", path):
+    if _FRACTION.fullmatch(path):
         return "<number>"
-    if re.search(r"(?:^|/)\d+(?:\.\d+)?(?:/|$)", path):
+    if _NUMBER_STEP.search(path):
         return "<path>"
     slashes = path.count("/") + path.count("\\")
     bare = _PLACE.sub("", path)
-    name = re.split(r"[\\/]", bare)[-1]
+    name = _SLASH.split(bare)[-1]
     if path.startswith((".", "~", "$")):
         return path_name(path)
     host = _CODE_HOST.match(bare)
@@ -90,4 +97,4 @@ def relative_name(path: str, before: str) -> str:
 
 def without_version(word: str) -> str:
     """Return a package or image name without its version, tag or digest; a leading scope mark stays."""
-    return re.sub(r"@.*$|:[\w.-]+$", "", word[:1]) + re.sub(r"[@:]v?[\w.+-]*$", "", word[1:])
+    return word[:1] + _VERSION_BEHIND.sub("", word[1:])

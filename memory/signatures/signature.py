@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from memory.signatures.bodies import find_body, find_markup, find_record, find_status
@@ -125,7 +125,7 @@ def _found(lines: Sequence[Line]) -> Finding:
     if best is None:
         return Finding(Rank.LAST, 0, "", "empty")
     added = best.added or title_of(lines, best.place, best.words)
-    return replace(best, added=added) if added else best
+    return best._replace(added=added) if added else best
 
 
 def _template(words: str) -> tuple[str, ErrorMasker]:
