@@ -30,10 +30,11 @@ from poimen.contracts.memory_calls import (
     SeenRecovery,
     TierReport,
 )
-from poimen.contracts.vocabulary import EmptyReason
+from poimen.contracts.vocabulary import EmptyReason, Tier
 
 SQL = load_queries(__package__, "diagnose.sql")
 MOST_SIMILAR: Final = 3
+"""Items of each tier that only share words."""
 # A longer text is searched by the words of its failing line: the rest of a log finds the rest of other logs.
 LONGEST_QUESTION: Final = 600
 LEAST_SHARE: Final = 0.5
@@ -143,6 +144,12 @@ class _Asked:
         """Give what shares words with the issue."""
         if not question.strip():
             return SearchResult(tiers=(skipped("vectors").report, skipped("vault").report))
+        # Asked apart, so that neither tier's finds crowd out the other's.
+        words, notes = await asyncio.gather(self._search("vectors", question), self._search("vault", question))
+        tiers = tuple(report for report in (*words.tiers, *notes.tiers) if report.status != "skipped")
+        return words.model_copy(update={"items": (*words.items, *notes.items), "tiers": tiers})
+
+    async def _search(self, tier: Tier, question: str) -> SearchResult:
         call = self.issue.call
         left = max(round((self.ends_at - time.monotonic()) * 1000), 1)
         asked = SearchKnowledge(
@@ -152,7 +159,7 @@ class _Asked:
             tool=call.tool,
             environment=call.environment,
             query=question,
-            tiers=("vectors", "vault"),
+            tiers=(tier,),
             limit=MOST_SIMILAR,
             deadline_ms=min(left, call.deadline_ms),
         )
@@ -203,7 +210,7 @@ def _diagnosis(
     call, known, signature = issue.call, answer.value, issue.signature
     seen = known.seen if known and known.seen else {}
     causes, told = _causes(issue, known.failures if known else (), similar)
-    reports = (answer.report, *(report for report in similar.tiers if report.tier != "signatures"))
+    reports = (answer.report, *similar.tiers)
     reason, because = (None, None) if causes else _why_nothing(reports, similar)
     weak = signature.weak if signature else seen.get("weak", False)
     return Diagnosis(

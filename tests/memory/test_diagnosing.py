@@ -132,6 +132,16 @@ async def test_notes_that_fit_come_last(stores: Stores) -> None:
     assert (note.tier, note.kind, note.id) == ("vault", "skill", diagnosis.causes[-1].item)
 
 
+async def test_lessons_of_other_failures_do_not_crowd_out_the_notes(stores: Stores) -> None:
+    await ActedStep(stores).run("rel-1", cured_by("free-port"))
+    for number in range(5):
+        error = f"Trouble{number}Error: the address of port {number}{number} is already in use by somebody"
+        await ActedStep(stores, step=f"other-{'abcde'[number]}", most_attempts=1).run("rel-1", incurable(error))
+    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    diagnosis = await diagnosed(stores)
+    assert "vault" in {item.tier for item in diagnosis.items}
+
+
 async def test_a_told_lesson_is_found_by_the_words_of_a_question(stores: Stores) -> None:
     lesson = "The flux capacitor needs the calibration file before deployment."
     told = LearnFromExecution(scope="acme/api", step="deploy", outcome="succeeded", lesson=lesson)
