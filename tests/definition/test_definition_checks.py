@@ -78,6 +78,14 @@ RUN = "phases[0].steps[0].run"
             running(command=["x"], prompt="ä" * 32_769),
             "Step fix: prompt has 65,538 bytes; at most 65,536. Pass a file.",
         ),
+        (
+            running(activity={"name": "a", "queue": "/_sys/default-worker-tq/0"}),
+            f'{RUN}.activity.queue begins with "/_sys/", which is reserved; choose another.',
+        ),
+        (
+            running(activity={"name": "a" * 201}),
+            f"{RUN}.activity.name has 201 characters; at most 200.",
+        ),
         (definition(phase(step(verify={}))), 'phases[0].steps[0].verify needs one of "command", "activity".'),
         (definition(phase(step(judge={"model": "m"}))), "phases[0].steps[0].judge has a model and no rubric."),
         (

@@ -22,7 +22,7 @@ from poimen.contracts.definition_checks import (
     variable_refusal,
 )
 from poimen.contracts.durations import Duration, TimeLimit
-from poimen.contracts.message import FreeText, Many, Name, Number, Part, Scope, StepId
+from poimen.contracts.message import ActivityName, FreeText, Many, Name, Number, Part, Queue, Scope, StepId
 from poimen.contracts.problems import faults_found, quoted, refusal
 
 LIBRARY = "@library"  # the scope that every scope of a tenant reads as well
@@ -96,8 +96,8 @@ class Retry(Part):
 class ActivityCall(Part):
     """An activity of the caller's own."""
 
-    name: Name = Field(description="The activity's registered name.")
-    queue: Name | None = Field(None, description="Its task queue; the harness's own when left out.")
+    name: ActivityName = Field(description="The activity's registered name.")
+    queue: Queue | None = Field(None, description="Its task queue; the harness's own when left out.")
 
 
 class Run(Part):

@@ -3,12 +3,11 @@
 Waits end in ``_seconds``, memory's own latency in ``_ms``, instants in ``_at`` (RFC 3339, UTC).
 """
 
-from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from poimen.contracts.message import FreeText, Identifier, Many, Message, Name, Scope
+from poimen.contracts.message import FreeText, Identifier, Instant, Many, Message, Name, Scope
 from poimen.contracts.problems import refusal
 from poimen.contracts.vocabulary import (
     ActionKind,
@@ -93,7 +92,7 @@ class RememberedItem(Message):
     trust: Trust
     confidence: Share | None = None
     score: float | None = None
-    recorded_at: datetime
+    recorded_at: Instant
     because: str
 
 
@@ -138,7 +137,7 @@ class GetContext(Call):
 
 class ContextPackage(Message):
     package_id: str
-    created_at: datetime
+    created_at: Instant
     items: Many[RememberedItem] = ()
     skills: Many[SuggestedSkill] = ()
     earlier_attempts: Many[EarlierAttempt] = ()
@@ -195,8 +194,8 @@ class SeenBefore(Message):
     occurrences: Count
     runs: Count
     first_run: str | None = None
-    first_at: datetime | None = None
-    last_at: datetime | None = None
+    first_at: Instant | None = None
+    last_at: Instant | None = None
 
 
 class RecoveryStep(Message):

@@ -4,10 +4,13 @@ import json
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import (
+    AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -118,6 +121,12 @@ def _identifier(longest: int, *, slash: bool = True) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _checked_queue(value: str) -> str:
+    if value.startswith("/_sys/"):
+        raise refusal('begins with "/_sys/", which is reserved; choose another')
+    return value
+
+
 def _text_schema(longest: int) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "minLength": 1, "maxLength": longest})
 
@@ -129,6 +138,13 @@ def _number(value: Any) -> Any:
     if number.is_finite() and len(number.normalize().as_tuple().digits) > _DIGITS:
         raise refusal(f"has more than {_DIGITS} digits")
     return number
+
+
+def _in_utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise refusal("is out of range; give a year from 1 to 9999, in UTC") from None
 
 
 def _json_number(value: Decimal) -> int | float:
@@ -153,6 +169,15 @@ StepId = Annotated[str, _identifier(128, slash=False), _text_schema(128)]
 
 Identifier = Annotated[str, _identifier(1000), _text_schema(1000)]
 """An id somebody else chose, such as a workflow id or an idempotency key, 1 to 1,000 characters."""
+
+Queue = Annotated[str, _identifier(200), AfterValidator(_checked_queue), _text_schema(200)]
+"""The name of a task queue, 1 to 200 characters; those that begin with "/_sys/" are the server's own."""
+
+ActivityName = Annotated[str, _identifier(200), _text_schema(200)]
+"""The registered name of an activity, 1 to 200 characters."""
+
+Instant = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""An instant with a time zone, kept in UTC."""
 
 Number = Annotated[
     Decimal,

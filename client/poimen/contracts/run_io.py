@@ -1,11 +1,10 @@
 """What the workflows take and give."""
 
-from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
-from poimen.contracts.definition import Retry, Step, WorkflowDef
+from poimen.contracts.definition import Budget, Retry, Step, WorkflowDef
 from poimen.contracts.memory_calls import (
     AttemptRecord,
     BudgetLeft,
@@ -14,13 +13,16 @@ from poimen.contracts.memory_calls import (
     Prevention,
     Seconds,
 )
-from poimen.contracts.message import Identifier, Many, Message, Name, Scope
+from poimen.contracts.message import Identifier, Instant, Many, Message, Name, Queue, Scope
 from poimen.contracts.vocabulary import MemoryMode, StepEnd
 
 
 class RunState(Message):
     """What a long run carries over continue-as-new."""
 
+    # The run's identity, and the execution that wrote this state: only the one that follows it may go on from here.
+    run: Identifier | None = None
+    written_by: Identifier | None = None
     visits: dict[str, int] = Field(default_factory=dict)
     go_tos: dict[str, int] = Field(default_factory=dict)
     done: dict[str, StepEnd] = Field(default_factory=dict)
@@ -28,10 +30,12 @@ class RunState(Message):
     phase_visits: Count = 0
     attempts_spent: Count = 0
     tokens_spent: Count = 0
-    started_at: datetime | None = None
+    # The budget with what operators added; None: the definition's.
+    budget: Budget | None = None
+    started_at: Instant | None = None
     branch: Name | None = None
-    silent_until: datetime | None = None
-    executor_queue: str | None = None
+    silent_until: Instant | None = None
+    executor_queue: Queue | None = None
     environment: Fingerprint = Field(default_factory=dict)
     steps: Many["StepSummary"] = ()
     undelivered_records: Count = 0
@@ -90,11 +94,11 @@ class StartHarnessStep(Message):
     workspace: Annotated[str, Field(max_length=4_096)] | None = None
     definition_hash: Annotated[str, Field(max_length=80)] | None = None
     # None: the step claims an executor itself.
-    executor_queue: str | None = None
+    executor_queue: Queue | None = None
     environment: Fingerprint = Field(default_factory=dict)
     budget_left: BudgetLeft = BudgetLeft()
-    deadline_at: datetime | None = None
-    silent_until: datetime | None = None
+    deadline_at: Instant | None = None
+    silent_until: Instant | None = None
     least_confidence: Annotated[float, Field(ge=0, le=1)] = 0.0
     # Whether the run must hear of tokens after every attempt, because other steps share its budget.
     reports_tokens: bool = False
@@ -129,7 +133,7 @@ class StepResult(Message):
     output: str = ""
     seconds: Seconds = 0.0
     tokens: Count = 0
-    silent_until: datetime | None = None
+    silent_until: Instant | None = None
     undelivered_records: Count = 0
 
 
@@ -141,5 +145,5 @@ class PendingRecord(Message):
 
 
 class DeliverRecordsInput(Message):
-    records: Many[PendingRecord]
-    queue: str
+    records: Annotated[Many[PendingRecord], Field(max_length=1_000)]
+    queue: Queue
