@@ -7,7 +7,7 @@ from typing import Final
 
 from worker.options import PREFIX
 from worker.settings import Settings, environment
-from worker.stack.state import read_holder
+from worker.stack.state import StrangersFolderError, read_holder
 from worker.stack.up import Addresses
 
 STATE_FOLDER: Final = Path(".poimen")
@@ -22,10 +22,16 @@ _ELSEWHERE: Final = (
 
 
 def find_running(start: Path | None = None) -> Addresses | None:
-    """Return where the stack runs whose state folder is in this folder or the nearest one above it."""
+    """Return where the stack runs whose state folder is in this folder or the nearest one above it.
+
+    One of another user, who could lead our commands anywhere, counts as none.
+    """
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
-        holder = read_holder(folder / STATE_FOLDER) if (folder / STATE_FOLDER).is_dir() else None
+        try:
+            holder = read_holder(folder / STATE_FOLDER)
+        except StrangersFolderError:
+            continue
         if holder is not None and holder.is_alive() and holder.addresses:
             return _addresses(holder.addresses)
     return None

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,13 @@ _SHOWN = ("temporal_address", "ui_url", "postgres_address")
 
 class StackError(Exception):
     """The local stack cannot do what was asked; the message is a sentence for people."""
+
+
+class StrangersFolderError(StackError):
+    """The state folder is another user's; what its files say is believed by nobody else, not even by root."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"The stack in {folder} belongs to another user.")
 
 
 class StackInUseError(StackError):
@@ -83,9 +91,15 @@ class StateFolder:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Create the folder where it is missing; others may pass through it, and find its parts closed."""
+        """Create the folder where it is missing; others may pass through it, and find its parts closed.
+
+        Raises `StackError` when it cannot be made there.
+        """
         folder = cls.at(path)
-        folder.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        try:
+            folder.root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StackError(f"The folder {folder.root} cannot be made: {error.strerror}.") from None
         return folder
 
     @property
@@ -133,10 +147,11 @@ class HeldLock:
 async def hold(folder: StateFolder, wait_seconds: float = 30.0) -> AsyncIterator[HeldLock]:
     """Hold the state folder for the length of a block.
 
-    Raises `StackInUseError` at once when a living process holds it. When the holder is dead its children are
-    still ending (a database writes its last page): waits for them, at most `wait_seconds`.
+    Raises `StackInUseError` at once when a living process holds it, `StrangersFolderError` when it is another
+    user's. When the holder is dead its children are still ending (a database writes its last page): waits for them,
+    at most `wait_seconds`.
     """
-    descriptor = os.open(_lock_path(folder.root), os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_lock(folder.root, os.O_RDWR | os.O_CREAT)
     try:
         await _acquire(folder, descriptor, wait_seconds)
         lock = HeldLock(descriptor)
@@ -170,9 +185,9 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def is_held(root: Path) -> bool:
-    """Tell whether any process, a holder or a child it left, holds the folder."""
+    """Tell whether any process, a holder or a child it left, holds the folder. Raises `StrangersFolderError`."""
     try:
-        descriptor = os.open(_lock_path(root), os.O_RDWR)
+        descriptor = _open_lock(root, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
@@ -182,9 +197,11 @@ def is_held(root: Path) -> bool:
 
 
 def read_holder(root: Path) -> Holder | None:
-    """Return who the lock file names, dead or alive, or None when it names nobody."""
+    """Return who the lock file names, dead or alive, or None when it names nobody. Raises `StrangersFolderError`."""
     try:
-        return _parse(_lock_path(root).read_bytes())
+        # Without O_NONBLOCK a pipe in its place would keep the reader waiting.
+        with os.fdopen(_open_lock(root, os.O_RDONLY | os.O_NONBLOCK), "rb") as lock:
+            return _parse(lock.read())
     except FileNotFoundError:
         return None
 
@@ -197,8 +214,20 @@ def _parse(content: bytes) -> Holder | None:
         return None
 
 
-def _lock_path(root: Path) -> Path:
-    return root / "lock"
+def _open_lock(root: Path, flags: int) -> int:
+    """Open the lock file. Raises FileNotFoundError when there is none, `StrangersFolderError` unless it is ours."""
+    try:
+        descriptor = os.open(root / "lock", flags, 0o600)
+    except NotADirectoryError:
+        raise FileNotFoundError from None
+    except (PermissionError, IsADirectoryError):
+        raise StrangersFolderError(root) from None
+    # Asked of what is open: a name may lead elsewhere a moment later.
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise StrangersFolderError(root)
+    return descriptor
 
 
 def keep_ports(folder: StateFolder, names: Sequence[str], say: Callable[[str], None]) -> dict[str, int]:
