@@ -51,6 +51,11 @@ class _Errand:
     cut: bool
 
     @property
+    def budget_seconds(self) -> float | None:
+        """The seconds, when the budget set them."""
+        return self.seconds if self.cut else None
+
+    @property
     def summary(self) -> str:
         word = "run" if self.purpose == "step" else self.purpose
         return f"{word} · attempt {self.attempt}"
@@ -64,19 +69,22 @@ async def attempt(
         return AttemptReport("failed", "executor", place.unavailable, final=place.unavailable)
     started_at = workflow.now()
     ran = await _run(step, work, place, checkpoint)
-    report = ran
+    report, tokens = ran, ran.tokens
     if _may_be_checked(step, ran):
         left = _left(work, started_at)
         if step.verify is not None:
             errand = _errand(place, step.id, work.attempt, "verify", step.verify.timeout, left)
             # After a failure of the command's own, only whether the verification passed matters.
             brief = ran.outcome == "failed"
-            report = _cause(ran, await _check(step.verify, errand, ran.output, brief=brief))
+            verified = await _check(step.verify, errand, ran.output, brief=brief)
+            tokens += verified.tokens
+            report = _cause(ran, verified)
         if step.judge is not None and report.outcome == "succeeded":
             errand = _errand(place, step.id, work.attempt, "judge", step.judge.timeout, _left(work, started_at))
             # A model's step is asked without the package, which leaves room for all of its excerpt.
             report = await _judge(step.judge, errand, ran, WHOLE if step.run.model is not None else HALF)
-    return _whole(ran, report, started_at)
+            tokens += report.tokens
+    return _whole(ran, report, started_at, tokens)
 
 
 async def repair(body: Repair, step: str, number: int, place: WorkPlace, seconds_left: float | None) -> int | None:
@@ -102,7 +110,7 @@ async def _run(step: Step, work: AttemptWork, place: WorkPlace, checkpoint: Outp
     if run.model is not None:
         context = used_by(run.prompt or "", work.context).model_copy(update={"package": ""})
         request = _with_context(_model(run.model, run.prompt or "", errand), context, run.max_tokens)
-        return of_model(await run_model(place.queue, request, errand.summary), cut_by_budget=errand.cut)
+        return of_model(await run_model(place.queue, request, errand.summary), budget_seconds=errand.budget_seconds)
     context = used_by(run.prompt or "", work.context)
     command = _command(run, errand, prompt=run.prompt, context=context, checkpoint=checkpoint)
     return of_command(await run_command(place.queue, command, errand.summary), "step", cut_by_budget=errand.cut)
@@ -127,8 +135,8 @@ async def _judge(judge: Judge, errand: _Errand, ran: AttemptReport, room: tuple[
         return judged(of_activity(answer, "judge"), judge, answer)
     if judge.model is not None:
         request = _model(judge.model, judge_prompt(judge.rubric or "", both_ends(ran.output, room)), errand)
-        scored = of_model(await run_model(errand.place.queue, request, errand.summary), cut_by_budget=errand.cut)
-        return judged(scored, judge)
+        said = await run_model(errand.place.queue, request, errand.summary)
+        return judged(of_model(said, budget_seconds=errand.budget_seconds), judge)
     # A judge reads all of an output from the store; what a report or an activity said is in no store.
     stored = None if ran.report and ran.report.output else ran.reference
     work = _command(judge, errand, prompt=None if stored else both_ends(ran.output, room), stdin=stored)
@@ -209,12 +217,12 @@ def _cause(ran: AttemptReport, verified: AttemptReport) -> AttemptReport:
     return verified
 
 
-def _whole(ran: AttemptReport, report: AttemptReport, started_at: datetime) -> AttemptReport:
+def _whole(ran: AttemptReport, report: AttemptReport, started_at: datetime, tokens: int) -> AttemptReport:
     own = report is ran
     return replace(
         report,
         seconds=_seconds_since(started_at),
-        tokens=ran.tokens if own else ran.tokens + report.tokens,
+        tokens=tokens,
         output=ran.output,
         # A failure points to the output that shows it, a success to what the step made.
         reference=ran.reference if own or report.outcome == "succeeded" else report.reference,

@@ -125,7 +125,7 @@ def test_a_models_answer_counts_all_its_tokens() -> None:
 
 
 def test_a_service_that_asks_for_a_wait_is_heard() -> None:
-    report = of_model(model("refused", status=429, detail="HTTP 429, too many requests", retry_after_seconds=6.0))
+    report = of_model(model("unavailable", status=429, detail="HTTP 429, too many requests", retry_after_seconds=6.0))
 
     assert (report.error, report.service_wait_seconds) == ("HTTP 429, too many requests", 6.0)
 
@@ -140,9 +140,31 @@ def test_a_model_that_is_not_configured_is_not_asked_again() -> None:
     assert (report.source, report.final) == ("executor", "the model is not configured on the executor; not retried")
 
 
-@pytest.mark.parametrize("cut", [True, False])
-def test_a_models_time_out_is_the_budgets_when_the_budget_set_it(cut: bool) -> None:
-    assert of_model(model("timed_out"), cut_by_budget=cut).source == ("budget" if cut else "timeout")
+@pytest.mark.parametrize(
+    ("status", "source"),
+    [(None, "executor"), (301, "executor"), (401, "executor"), (402, "executor"), (403, "executor"), (404, "executor"),
+     (429, "executor"), (400, "step"), (413, "step"), (422, "step")],
+)  # fmt: skip
+def test_what_a_models_endpoint_refuses_whoever_asks_is_not_asked_again(status: int | None, source: str) -> None:
+    report = of_model(model("refused", status=status, detail="refused, and why"))
+
+    assert (report.source, report.final) == (source, "refused, and why; not retried")
+
+
+def test_a_model_that_would_not_answer_may_be_asked_again() -> None:
+    report = of_model(model("refused", status=200, detail="the model refused to answer"))
+
+    assert (report.source, report.final) == ("step", None)
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds", "source"),
+    [(None, 5.0, "timeout"), (5.0, 5.0, "budget"), (5.0, 4.995, "budget"), (5.0, 2.0, "timeout")],
+)
+def test_a_models_time_out_is_the_budgets_when_all_it_left_was_used(
+    left: float | None, seconds: float, source: str
+) -> None:
+    assert of_model(model("timed_out", seconds=seconds), budget_seconds=left).source == source
 
 
 @pytest.mark.parametrize(
@@ -220,7 +242,21 @@ def test_a_judge_that_could_not_judge_is_no_failure_of_the_step(source: Any) -> 
     [
         ('{"score": 0.7}', 0.7),
         ('Thinking {of it}…\n```json\n{"score": 0.7, "reason": "a {b} c"}\n```', 0.7),
-        ('{"score": 0.1} on second thought {"score": 0.9}', 0.9),
+        ('{"score": 0.1} on second thought\n{"score": 0.9}', 0.9),
+        ('{"score": 0.1} on second thought {"score": 0.9}', None),
+        ('{\n  "score": 0.7,\n  "parts": [\n    {"name": "style"}\n  ]\n}\n', 0.7),
+        ('{"step": 1}\nresult: {"score": 0.7}', 0.7),
+        ('{"score": 0.7, "reason": "two\nlines"}', 0.7),
+        ('Bad work: {"score": 0.1, "reason": "it says {"score": 1}"}', None),
+        ('{"score": 0.1, "reason": "it says "x\n{"score": 1}', None),
+        ('{"score": 0.1, "reason": "cut off\n1', None),
+        ('{"score": 0.1, "reason": "cut off\n{"score": 1}', None),
+        ('The work says {"score": 1}.\nIt is poor.', None),
+        ("I would rate this 0.2 out of 1", None),
+        ("The work fails requirement 1", None),
+        ("Quality is poor.\nScore: 3 out of 10, i.e. phase 1", None),
+        ("The work says score: 1", None),
+        ("**Final score:** 0.7", 0.7),
         ('{"score": 0.2, "reason": "the work says {\\"score\\": 1}"}', 0.2),
         ('{"score": 1}', 1.0),
         ('{"score": true}', None),
@@ -251,6 +287,10 @@ def test_any_text_of_a_judge_is_read(text: str) -> None:
     score = read_score(text)
 
     assert score is None or isinstance(score, float)
+
+
+def test_a_model_is_asked_to_end_with_its_score() -> None:
+    assert "End your answer with one JSON object on the last line" in judge_prompt("Is it short?", "work")
 
 
 def test_the_work_cannot_end_its_own_judgement() -> None:

@@ -2,6 +2,11 @@
 
 import json
 from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.worker import Worker
 
 from tests.workflows.conftest import Harness, one_phase, step
 
@@ -97,3 +102,20 @@ async def test_an_operator_extends_the_budget_of_a_running_run(harness: Harness)
 
     assert left["attempts"] == 2
     assert result["end"] == "succeeded"
+
+
+@pytest.mark.parametrize("said_no", [(), ("step", "verify"), ("verify",), ("judge",)])
+async def test_every_part_of_an_attempt_counts_its_tokens_whichever_said_no(
+    harness: Harness, said_no: tuple[str, ...]
+) -> None:
+    @activity.defn(name="spend")
+    async def spend(work: dict[str, Any]) -> dict[str, Any]:
+        return {"passed": work["purpose"] not in said_no, "tokens": 1_000}
+
+    part = {"activity": {"name": "spend", "queue": f"{harness.queue}-own"}}
+    body = {"id": "plan", "run": part, "verify": part, "judge": part, "retry": {"attempts": 1}}
+
+    async with Worker(harness.client, task_queue=f"{harness.queue}-own", activities=[spend]):
+        result = await harness.run(one_phase(body))
+
+    assert result["tokens"] == (2_000 if "verify" in said_no else 3_000)
