@@ -181,8 +181,10 @@ async def test_the_context_reaches_a_command_as_prompt_file_and_json(harness: Ha
     await harness.run(one_phase(body))
 
     lesson = "- [les-7f3c21d0 | own outcomes | observed | 2 h] serve failed 2 times"
-    assert (harness.workspace / "prompt").read_text() == f"Serve.\n{lesson}"
-    assert lesson in (harness.workspace / "text").read_text()
+    text = (harness.workspace / "text").read_text()
+    opened, *_, closed = text.split("\n")
+    assert (harness.workspace / "prompt").read_text() == f"Serve.\n{opened}\n{lesson}\n{closed}"
+    assert lesson in text
     assert json.loads((harness.workspace / "json").read_text())["items"][0]["id"] == "les-7f3c21d0"
 
 
