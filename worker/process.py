@@ -128,7 +128,7 @@ async def _usable(stores: Stores | None, stop: Stop) -> AsyncIterator[asyncio.Ev
         await _open(stores, up)
     except StoreUnavailable as error:
         _log.warning("Memory is down; runs go on without it, and their records are kept.", error=str(error))
-        checking = asyncio.create_task(_open_later(stores, up, stop))
+        checking = asyncio.create_task(_open_later(stores, up, stop, str(error)))
     try:
         yield up
     finally:
@@ -145,13 +145,15 @@ async def _open(stores: Stores, up: asyncio.Event) -> None:
     up.set()
 
 
-async def _open_later(stores: Stores, up: asyncio.Event, stop: Stop) -> None:
+async def _open_later(stores: Stores, up: asyncio.Event, stop: Stop, said: str) -> None:
     while not up.is_set():
         await asyncio.sleep(_BETWEEN_CHECKS_SECONDS)
         try:
             await _open(stores, up)
-        except StoreUnavailable:
-            continue
+        except StoreUnavailable as error:
+            if str(error) != said:
+                said = str(error)
+                _log.warning("Memory is still down.", error=said)
         except FinalError as error:
             _log.error("The database may not be used.", error=str(error))
             stop.with_code(SCHEMA if isinstance(error, SchemaMismatch) else FAILED)

@@ -7,6 +7,7 @@ import psycopg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from memory.errors import PoimenError, Rejected, SchemaMismatch, StoreUnavailable, TooLarge
+from memory.postgres.connecting import why_not_connected
 
 # SQLSTATE classes and codes after which the same call may succeed: connection lost, resources, operator's action,
 # system error, serialisation, deadlock, lock or statement time-out, read-only standby after a failover.
@@ -34,7 +35,7 @@ def _translate(error: psycopg.Error) -> PoimenError:
         return StoreUnavailable("No connection to Postgres was free in time.")
     if state is None:
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return StoreUnavailable("Postgres cannot be reached.")
+            return StoreUnavailable(why_not_connected(error).value)
         return Rejected("Postgres cannot store this value.")
     if state.startswith(_RETRYABLE):
         return StoreUnavailable(f"Postgres could not do it now (SQLSTATE {state}).")

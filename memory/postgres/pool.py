@@ -8,12 +8,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Self
 
-from psycopg import AsyncConnection, Error
+import structlog
+from psycopg import AsyncConnection, Error, OperationalError
 from psycopg.errors import ConnectionTimeout
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import JsonbDumper
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from memory.postgres.connecting import Failure, NotConnected, why_not_connected
 from memory.postgres.reach import Reach
 from memory.postgres.wakeup import NOTIFY, Announcer
 from memory.settings import MemorySettings
@@ -31,6 +33,8 @@ _RECONNECT_SECONDS = 0.05
 _NEARLY_SECONDS = 0.02
 # Who waits no longer than this says nothing about the server by giving up.
 _TELLING_SECONDS = 0.2
+
+_log = structlog.get_logger(__name__)
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -77,6 +81,8 @@ class Pool:
         self._wait_seconds = settings.connection_wait_seconds
         self._dsn = settings.postgres_dsn
         self._lent = 0
+        self._was_connected = False
+        self._failure: Failure | None = None
         self._announcer = Announcer(self._notify)
         self._reach = Reach(self._knock)
         self._connections: AsyncConnectionPool[Connection] = AsyncConnectionPool(
@@ -138,6 +144,14 @@ class Pool:
         self._reach.answered()
 
     async def _taken(self, ends_at: float) -> Connection:
+        try:
+            return await self._waited_for(ends_at)
+        except OperationalError as error:
+            if self._failure is None or self._lent:
+                raise
+            raise NotConnected.because_of(self._failure) from error
+
+    async def _waited_for(self, ends_at: float) -> Connection:
         async with self._reach.while_answering():
             until = min(time.monotonic() + self._wait_seconds, ends_at)
             try:
@@ -165,14 +179,23 @@ class Pool:
         return True
 
     def _connected(self, error: Error | None) -> None:
+        self._note(error)
         if error is None:
             self._reach.answered()
         elif not self._lent and not self._connections.get_stats()["pool_available"]:
             silent = isinstance(error, ConnectionTimeout)
             (self._reach.suspect if silent else self._reach.lose)()
 
+    def _note(self, error: Error | None) -> None:
+        failure = None if error is None else why_not_connected(error)
+        if failure is not None and failure != self._failure and self._was_connected:
+            _log.warning("Memory lost its database; it is tried again.", why=failure.value)
+        self._was_connected |= failure is None
+        self._failure = failure
+
     async def _knock(self) -> None:
-        await (await Connection.connect(self._dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS)).close()
+        connected = Connection.connect(self._dsn, autocommit=True, connect_timeout=_CONNECT_SECONDS, told=self._note)
+        await (await connected).close()
 
     async def _notify(self) -> None:
         async with self.connection(_NOTIFY_SECONDS) as connection:

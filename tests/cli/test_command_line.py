@@ -136,6 +136,18 @@ def test_the_doctor_names_what_is_down_and_ends_with_3(run_here: Callable[..., E
     assert (states["temporal"], states["postgres"], states["tier vault"]) == ("down", "down", "ok")
 
 
+def test_the_doctor_tells_a_wrong_password_from_a_database_out_of_reach(
+    run_here: Callable[..., Ended], nowhere: dict[str, str], database: Database
+) -> None:
+    dsn = database.app_dsn.replace("@", ":not-the-password@")
+    ended = run_here("doctor", "--json", **nowhere, POIMEN_POSTGRES_DSN=dsn, POIMEN_MASKING_KEY="k")
+    details = {finding["part"]: finding["detail"] for finding in ended.json}
+    assert ended.code == 3
+    for part in ("postgres", "tier signatures"):
+        assert details[part].startswith("Postgres refuses the user or its password. ")
+    assert "not-the-password" not in ended.out
+
+
 async def test_down_without_a_stack_says_so(tmp_path: Path) -> None:
     assert (await poimen("down", cwd=tmp_path)).out == "No stack runs here.\n"
     assert not (tmp_path / ".poimen").exists()

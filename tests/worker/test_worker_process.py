@@ -127,6 +127,19 @@ async def test_with_postgres_down_at_the_start_runs_go_on_and_records_arrive_lat
     assert "Memory is up" in worker.said
 
 
+async def test_with_a_wrong_password_it_says_so_and_polls(
+    database: Database, tmp_path: Path, task_queue: str, temporal_server: RunningTemporal, temporal_client: Client
+) -> None:
+    dsn = database.app_dsn.replace("@", ":not-the-password@")
+    place = place_of(task_queue, database, tmp_path, temporal_server.address)
+    place = Place(task_queue, database, tmp_path, {**place.variables, "POIMEN_POSTGRES_DSN": dsn})
+    async with worker_process(place) as worker:
+        await until_polled(temporal_client, task_queue, worker)
+        assert await worker.end() == 0
+    assert worker.said.count("Postgres refuses the user or its password.") == 1
+    assert "not-the-password" not in worker.said
+
+
 async def test_an_executor_needs_no_store_and_polls_only_its_own_queues(
     tmp_path: Path, task_queue: str, temporal_server: RunningTemporal, temporal_client: Client
 ) -> None:
