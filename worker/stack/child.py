@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from worker.settings import environment
 from worker.stack.state import StackError, own_folder
 
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -150,8 +151,7 @@ async def run_once(
 
 def inherited_environment() -> dict[str, str]:
     """Return this process's environment without the variables that would redirect a child's connections."""
-    inherited = os.environ  # noqa: TID251  because a child starts from its parent's environment
-    return {name: value for name, value in inherited.items() if not name.startswith(("PG", "TEMPORAL_"))}
+    return {name: value for name, value in environment().items() if not name.startswith(("PG", "TEMPORAL_"))}
 
 
 def packaged_program(distribution: str, ending: str) -> Path:
