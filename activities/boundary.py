@@ -1,7 +1,8 @@
 """The edge between Temporal and the memory: decode, say who calls, bound the work, translate errors."""
 
+import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 import structlog
@@ -20,6 +21,8 @@ from poimen.entry import EMPTY, one_argument, read_input, refuse
 # The answer still has to travel: own work ends this long before the server gives up on the attempt.
 MARGIN_SECONDS: Final = 0.15
 LEAST_SECONDS: Final = 0.05
+# A defect is not mended within seconds: asked again at once, it would only fill the log.
+UNFORESEEN_DELAY: Final = timedelta(seconds=30)
 HARNESS_WORKFLOWS: Final = frozenset({"HarnessRun", "HarnessStep", "DeliverRecords"})
 
 # `@library` is what every scope of a tenant also reads.
@@ -54,9 +57,10 @@ async def _answer(entry: Entry, raw: RawValue, stores: Stores) -> dict[str, Any]
 
     A final error carries no cause: its sentence is all that anybody outside is told.
     """
+    entered = time.monotonic()
     try:
         decoded = _decoded(raw, entry)
-        caller = _caller(decoded.message, activity.info(), entry, stores)
+        caller = _caller(decoded.message, activity.info(), entry, stores, entered)
         answer = await entry.use_case(decoded.message, caller, stores)
     except InvalidInput as error:
         raise refuse(error) from None
@@ -64,12 +68,12 @@ async def _answer(entry: Entry, raw: RawValue, stores: Stores) -> dict[str, Any]
         raise _final(error) from None
     except StoreUnavailable as error:
         delay = timedelta(seconds=error.retry_after_seconds)
-        raise ApplicationError(str(error), type="StoreUnavailable", next_retry_delay=delay) from None
+        raise ApplicationError(str(error), type=type(error).__name__, next_retry_delay=delay) from None
     except Exception as error:
         # The text of an error nobody foresaw may hold anything, so it stays in the worker's log.
         _log.exception("An activity failed unexpectedly.", activity=entry.name)
         sentence = f"{entry.name} failed unexpectedly ({type(error).__name__}); the worker's log has more."
-        raise ApplicationError(sentence, type="InternalError") from None
+        raise ApplicationError(sentence, type="InternalError", next_retry_delay=UNFORESEEN_DELAY) from None
     return encode(_with_warnings(answer, decoded.warnings))
 
 
@@ -87,12 +91,13 @@ def _with_warnings(answer: Message, warnings: tuple[str, ...]) -> Message:
     return answer.model_copy(update={"warnings": (*known, *warnings)})
 
 
-def _caller(message: Message, info: activity.Info, entry: Entry, stores: Stores) -> Caller:
+def _caller(message: Message, info: activity.Info, entry: Entry, stores: Stores, entered: float) -> Caller:
     tenant = stores.settings.tenant_of(getattr(message, "tenant", None))
     if entry.writes and getattr(message, "scope", "").startswith(RESERVED):
         raise Rejected("Scopes that begin with @ are the library's; nothing writes to them but reviewed notes.")
     longest = entry.longest_seconds or stores.settings.call_deadline_seconds
-    return Caller(tenant, _provenance(message, info), max(min(longest, _left(info)), LEAST_SECONDS))
+    left = _left(info) - (time.monotonic() - entered)
+    return Caller(tenant, _provenance(message, info), max(min(longest, left), LEAST_SECONDS))
 
 
 def _provenance(message: Message, info: activity.Info) -> Provenance:
@@ -110,19 +115,24 @@ def _provenance(message: Message, info: activity.Info) -> Provenance:
 
 
 def _reporting_workflow(info: activity.Info) -> str | None:
-    # A record that is delivered later was made by the workflow whose id begins the deliverer's.
+    # A record that is delivered later was made by the workflow whose id begins the deliverer's: up to the last
+    # "/records/", for that id is anybody's choice.
     if info.workflow_type == "DeliverRecords" and info.workflow_id is not None:
-        return info.workflow_id.partition("/records/")[0]
+        maker, slash, _ = info.workflow_id.rpartition("/records/")
+        return maker if slash else info.workflow_id
     return info.workflow_id
 
 
 def _left(info: activity.Info) -> float:
-    """Give the seconds that own work may take before the server gives this attempt up."""
+    """Give the seconds that own work may take, from the entry on, before the server gives this attempt up.
+
+    Both instants are the server's; this machine's clock may show another time.
+    """
     bounds = []
     if info.start_to_close_timeout is not None:
-        bounds.append((info.started_time + info.start_to_close_timeout) - datetime.now(UTC))
+        bounds.append(info.start_to_close_timeout)
     if info.schedule_to_close_timeout is not None:
-        bounds.append((info.scheduled_time + info.schedule_to_close_timeout) - datetime.now(UTC))
+        bounds.append(info.schedule_to_close_timeout - (info.started_time - info.scheduled_time))
     return min((bound.total_seconds() for bound in bounds), default=60.0) - MARGIN_SECONDS
 
 

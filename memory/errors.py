@@ -9,13 +9,19 @@
     │   ├── Rejected
     │   ├── TooLarge
     │   ├── TenantRefused
-    │   └── SchemaMismatch
+    │   └── SchemaMismatch   found at start or by `poimen migrate`: no call is answered with it
     └── StoreUnavailable     asking again later may help; carries when
+        └── SchemaDiffers    a roll-out or a person mends it
 
 Input that breaks a rule of its message is `poimen.contracts.problems.InvalidInput`.
 
 A message is a sentence of field paths, limits, counts and safe identifiers: never content, a host or a path.
 """
+
+from typing import Final
+
+# A migration or a grant takes somebody minutes; asking more often would only fill histories.
+SCHEMA_RETRY_SECONDS: Final = 30.0
 
 
 class PoimenError(Exception):
@@ -51,7 +57,7 @@ class TenantRefused(FinalError):
 
 
 class SchemaMismatch(FinalError):
-    """The database is not one that this version of the program may use."""
+    """The database is not one that this version of the program may use; the process does not start on it."""
 
 
 class StoreUnavailable(PoimenError):
@@ -60,3 +66,13 @@ class StoreUnavailable(PoimenError):
     def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class SchemaDiffers(StoreUnavailable):
+    """The database does not take what this program sends: its tables or its grants are of another version.
+
+    Nothing is wrong with what was sent, so it is worth keeping until the two agree again.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, retry_after_seconds=SCHEMA_RETRY_SECONDS)

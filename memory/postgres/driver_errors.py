@@ -6,15 +6,16 @@ from contextlib import contextmanager
 import psycopg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
-from memory.errors import PoimenError, Rejected, SchemaMismatch, StoreUnavailable, TooLarge
+from memory.errors import PoimenError, Rejected, SchemaDiffers, StoreUnavailable, TooLarge
 from memory.postgres.connecting import why_not_connected
 
-# SQLSTATE classes and codes after which the same call may succeed: connection lost, resources, operator's action,
-# system error, serialisation, deadlock, lock or statement time-out, read-only standby after a failover.
-_RETRYABLE = ("08", "53", "57", "58", "XX", "40001", "40P01", "55P03", "25006", "25P03", "25P04")
-# The program and the schema disagree: a table, column, function or schema is missing.
-_SCHEMA = ("42P01", "42703", "42883", "3F000", "42704")
+# SQLSTATE classes and codes after which the same call may soon succeed: connection lost, no such role or database for
+# now, transaction undone or in a wrong state, resources, operator's action, system error, a plan of before a
+# migration, lock or statement time-out.
+_SOON = ("08", "25", "28", "3D", "40", "53", "57", "58", "XX", "55P03", "0A000", "26000")
+# The value itself is refused, and would be by every version of the schema.
 _SIZE = ("54", "22001")
+_VALUE = ("22", "23505")
 
 
 @contextmanager
@@ -34,13 +35,23 @@ def _translate(error: psycopg.Error) -> PoimenError:
     if isinstance(error, PoolTimeout | TooManyRequests):
         return StoreUnavailable("No connection to Postgres was free in time.")
     if state is None:
-        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            return StoreUnavailable(why_not_connected(error).value)
-        return Rejected("Postgres cannot store this value.")
-    if state.startswith(_RETRYABLE):
+        return _without_state(error)
+    if state.startswith(_SOON):
         return StoreUnavailable(f"Postgres could not do it now (SQLSTATE {state}).")
-    if state.startswith(_SCHEMA):
-        return SchemaMismatch(f"The database has another schema than this program (SQLSTATE {state}); migrate it.")
     if state.startswith(_SIZE):
         return TooLarge(f"A value is larger than Postgres can store (SQLSTATE {state}).")
-    return Rejected(f"Postgres refused it (SQLSTATE {state}).")
+    if state.startswith(_VALUE):
+        return Rejected(f"Postgres refused it (SQLSTATE {state}).")
+    # A missing table, column or grant, a column or a constraint that this program does not know: whatever no list has
+    # is taken for one, for a record that is given up is lost, and one that waits is not.
+    return SchemaDiffers(
+        f"The database has other tables or grants than this program needs (SQLSTATE {state}); run poimen migrate."
+    )
+
+
+def _without_state(error: psycopg.Error) -> PoimenError:
+    if isinstance(error, psycopg.DataError):
+        return Rejected("Postgres cannot store this value.")
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return StoreUnavailable(why_not_connected(error).value)
+    return SchemaDiffers("The driver does not take what this program sends; run another version.")

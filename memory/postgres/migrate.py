@@ -13,7 +13,7 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
-from memory.errors import PoimenError, SchemaMismatch, StoreUnavailable
+from memory.errors import PoimenError, SchemaDiffers, SchemaMismatch, StoreUnavailable
 from memory.postgres.driver_errors import translated
 from memory.postgres.queries import load_queries
 
@@ -141,11 +141,14 @@ def _failed(migration: Migration, error: psycopg.Error) -> PoimenError:
     try:
         with translated():
             raise error
+    except SchemaDiffers:
+        pass
     except StoreUnavailable as unavailable:
         return unavailable
     except PoimenError:
-        state = error.sqlstate or "none"
-        return SchemaMismatch(f"Migration {migration.number:04} failed (SQLSTATE {state}); nothing of it was applied.")
+        pass
+    state = error.sqlstate or "none"
+    return SchemaMismatch(f"Migration {migration.number:04} failed (SQLSTATE {state}); nothing of it was applied.")
 
 
 def _read(file: Traversable) -> Migration:

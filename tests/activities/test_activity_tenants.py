@@ -24,6 +24,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "AnalyzeError": FAILED,
     "DocumentDecision": {**PLACE, "kind": "gate", "decision": CANARY},
     "SearchKnowledge": {"scope": "acme/api", "query": FAILED["error"], "deadline_ms": 20_000},
+    "DiagnoseIssue": {"scope": "acme/api", "text": FAILED["error"], "deadline_ms": 20_000},
     "RetireKnowledge": {"scope": "acme/api", "id": "les-00000000"},
     "HealthCheck": {},
 }
@@ -83,4 +84,5 @@ async def test_no_activity_changes_the_librarys_scope(call: Call, database: Data
 
 
 def test_only_what_reads_may_name_the_librarys_scope() -> None:
-    assert {entry.name for entry in TABLE if not entry.writes} == {"GetContext", "SearchKnowledge", "HealthCheck"}
+    reads = {"GetContext", "SearchKnowledge", "DiagnoseIssue", "HealthCheck"}
+    assert {entry.name for entry in TABLE if not entry.writes} == reads

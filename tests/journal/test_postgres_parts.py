@@ -13,7 +13,7 @@ import pytest
 from psycopg import errors
 
 import memory
-from memory.errors import FinalError, NotFound, PoimenError, Rejected, SchemaMismatch, StoreUnavailable, TooLarge
+from memory.errors import FinalError, NotFound, PoimenError, Rejected, SchemaDiffers, StoreUnavailable, TooLarge
 from memory.postgres import Pool, load_queries, tenant_transaction
 from memory.postgres.driver_errors import translated
 
@@ -63,12 +63,22 @@ def test_no_error_of_the_driver_escapes_and_none_shows_its_text(kind: type[psyco
         (errors.TransactionTimeout, StoreUnavailable),
         (errors.ReadOnlySqlTransaction, StoreUnavailable),
         (errors.UniqueViolation, Rejected),
-        (errors.CheckViolation, Rejected),
-        (errors.InsufficientPrivilege, Rejected),
+        (errors.CheckViolation, SchemaDiffers),
+        (errors.NotNullViolation, SchemaDiffers),
+        (errors.ForeignKeyViolation, SchemaDiffers),
+        (errors.InsufficientPrivilege, SchemaDiffers),
+        (errors.UndefinedFunction, SchemaDiffers),
+        (errors.InvalidSchemaName, SchemaDiffers),
+        (errors.RaiseException, SchemaDiffers),
+        (psycopg.ProgrammingError, SchemaDiffers),
+        (errors.FeatureNotSupported, StoreUnavailable),
+        (errors.InvalidPassword, StoreUnavailable),
+        (errors.InFailedSqlTransaction, StoreUnavailable),
         (errors.UntranslatableCharacter, Rejected),
         (psycopg.DataError, Rejected),
-        (errors.UndefinedTable, SchemaMismatch),
-        (errors.UndefinedColumn, SchemaMismatch),
+        (errors.NumericValueOutOfRange, Rejected),
+        (errors.UndefinedTable, SchemaDiffers),
+        (errors.UndefinedColumn, SchemaDiffers),
         (errors.ProgramLimitExceeded, TooLarge),
         (errors.StringDataRightTruncation, TooLarge),
     ],

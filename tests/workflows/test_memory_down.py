@@ -1,5 +1,6 @@
 """Memory goes away: the harness finishes, says so, and the records arrive later."""
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -120,3 +121,30 @@ async def test_a_vault_that_is_gone_costs_nothing_else(remembering: Harness) -> 
 
     assert result["end"] == "succeeded"
     assert result["undelivered_records"] == 0
+
+
+async def test_records_wait_for_a_grant_that_is_missing(
+    behind_proxy: Harness, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory.errors.SCHEMA_RETRY_SECONDS", 0.2)
+    await database.run_sql("REVOKE INSERT ON journal FROM poimen_app;")
+    handle = await behind_proxy.start(one_phase(step("build", "true")), f"grant-{uuid.uuid4().hex[:8]}")
+    result = await behind_proxy.ended(handle)
+    child = await behind_proxy.client.get_workflow_handle(f"{handle.id}/build").describe()
+    delivery = behind_proxy.client.get_workflow_handle(f"{child.id}/records/{child.run_id}/1")
+    async with asyncio.timeout(30):
+        while not await _tried_again(delivery):  # noqa: ASYNC110  because the server has no event to wait for
+            await asyncio.sleep(0.05)
+    await database.run_sql("GRANT INSERT ON journal TO poimen_app;")
+    told = await _delivered(behind_proxy, child.id, str(child.run_id))
+
+    assert result["end"] == "succeeded"
+    assert told == [{"delivered": 2, "refused": []}]
+    await _delivered(behind_proxy, handle.id, str(handle.first_execution_run_id))
+    # The step's end, the phase's and the run's, and one success.
+    assert await _kinds(database) == [*["decision_documented"] * 3, "execution_learned"]
+
+
+async def _tried_again(delivery: WorkflowHandle[Any, Any]) -> bool:
+    pending = (await delivery.describe()).raw_description.pending_activities
+    return any(activity.attempt > 1 for activity in pending)
