@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from poimen.contracts.json_text import mend_surrogates
 from poimen.contracts.memory_calls import Call
 
-# A longer key is stored as its hash: a b-tree entry holds less than 2.7 kB.
-_LONGEST_KEY_BYTES = 512
+# What is longer is stored as its hash, for a b-tree entry holds less than 2.7 kB. A tenant, a scope and a step may take
+# 2 kB of it in a script of four bytes a character, which leaves this much to one more name, or half of it to two each.
+LONGEST_KEY_BYTES: Final = 512
+LONGEST_PART_BYTES: Final = 256
 
 
 class EventKind(StrEnum):
@@ -172,8 +174,12 @@ def storable(value: Any) -> Any:
 
 
 def run_of(call: Call, provenance: Provenance) -> str | None:
-    """Return the run a call belongs to: the one it names, else the Temporal run id of its workflow, else None."""
-    return call.run or provenance.run_id
+    """Return the run a call belongs to: the one it names, else the Temporal run id of its workflow, else None.
+
+    As it is stored: the run itself, or its hash when it is long.
+    """
+    run = call.run or provenance.run_id
+    return run and short_name(run, LONGEST_PART_BYTES)
 
 
 def occurrence_of(call: Call, provenance: Provenance) -> str:
@@ -182,15 +188,15 @@ def occurrence_of(call: Call, provenance: Provenance) -> str:
     A standalone call that names neither an occurrence nor a run is an occurrence of its own, by its key.
     """
     if call.occurrence_id is not None:
-        return call.occurrence_id
-    run = run_of(call, provenance) or provenance.key
+        return short_name(call.occurrence_id)
+    run = call.run or provenance.run_id or provenance.key
     parts = [run, call.branch or "", call.step or "", str(call.visit)]
     return short_name("/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts))
 
 
-def short_name(text: str) -> str:
+def short_name(text: str, longest_bytes: int = LONGEST_KEY_BYTES) -> str:
     """Return text that fits a b-tree key: itself, or its hash when it is long."""
     clean = str(storable(text))
-    if len(clean.encode()) <= _LONGEST_KEY_BYTES:
+    if len(clean.encode()) <= longest_bytes:
         return clean
     return "sha256:" + hashlib.sha256(clean.encode()).hexdigest()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memory.journal.event import EventKind, RecordedEvent
+from memory.journal.event import LONGEST_PART_BYTES, EventKind, RecordedEvent, short_name
 from memory.journal.record import SQL
 from memory.postgres import Row, Transaction
 
@@ -14,8 +14,12 @@ DROPPED = "[body dropped]"
 
 
 async def events_of_run(tx: Transaction, run: str, *, limit: int = 10_000) -> list[RecordedEvent]:
-    """Return what is on record of one run, in order."""
-    return await _restored(tx, await tx.rows(SQL["events_of_run"], run=run, limit=limit))
+    """Return what is on record of one run, in order. A long name of a run is looked up by its hash as well."""
+    rows = await tx.rows(SQL["events_of_run"], run=run, limit=limit)
+    stored = short_name(run, LONGEST_PART_BYTES)
+    if not rows and stored != run:
+        rows = await tx.rows(SQL["events_of_run"], run=stored, limit=limit)
+    return await _restored(tx, rows)
 
 
 async def events_of_workflow(tx: Transaction, workflow_id: str, *, limit: int = 10_000) -> list[RecordedEvent]:

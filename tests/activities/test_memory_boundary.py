@@ -1,11 +1,15 @@
 import asyncio
-from datetime import timedelta
+import random
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.conftest import Call
+from activities.table import Entry
+from memory.stores import Caller, Stores
+from poimen.contracts.memory_calls import HealthCheck, HealthReport
+from tests.activities.conftest import Call, caller_of
 from tests.fixtures_postgres import Database
 
 FAILED = {"scope": "acme/api", "step": "serve", "error": "OSError: [Errno 98] Address already in use"}
@@ -159,6 +163,14 @@ async def test_a_record_delivered_later_names_the_workflow_that_made_it(call: Ca
     assert (await database.run_sql("select workflow_id from journal;")).strip() == "rel-7"
 
 
+async def test_a_workflow_id_may_look_like_a_deliverers(call: Call, database: Database) -> None:
+    made = "team/records/rel-7"
+    await call("DocumentDecision", DECIDED, workflow_type="DeliverRecords", workflow_id=f"{made}/records/uuid/1")
+    await call("DocumentDecision", DECIDED, workflow_type="DeliverRecords", workflow_id="started by hand")
+    told = (await database.run_sql("select workflow_id from journal order by position;")).splitlines()
+    assert told == [made, "started by hand"]
+
+
 async def test_an_item_that_is_not_there_is_final(call: Call) -> None:
     error = await refused(call, "RetireKnowledge", RETIRED)
     assert (error.type, error.non_retryable) == ("NotFound", True)
@@ -177,6 +189,55 @@ async def test_an_activity_with_no_time_left_ends_before_the_server_gives_it_up(
     little = {"start_to_close_timeout": timedelta(seconds=0.2)}
     answer = await asyncio.wait_for(call("GetContext", WANTED, **little), 10)
     assert {report["status"] for report in answer["tiers"]} <= {"late", "answered", "down"}
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(0), timedelta(hours=-1)], ids=str)
+async def test_the_time_that_is_left_does_not_hang_on_this_machines_clock(
+    stores: Stores, monkeypatch: pytest.MonkeyPatch, ahead: timedelta
+) -> None:
+    deadlines: list[float] = []
+
+    async def noted(_: HealthCheck, caller: Caller, __: Stores) -> HealthReport:
+        deadlines.append(caller.deadline_seconds)
+        return HealthReport(tiers=())
+
+    entry = Entry("HealthCheck", HealthCheck, noted, 60.0, writes=False)
+    monkeypatch.setattr("activities.boundary.TABLE", (entry,))
+    started = datetime.now(UTC) - ahead
+    waited = {"scheduled_time": started - timedelta(seconds=40), "schedule_to_close_timeout": timedelta(seconds=60)}
+    await caller_of(stores)("HealthCheck", started_time=started, start_to_close_timeout=timedelta(seconds=30), **waited)
+    assert 10 < deadlines[0] < 20
+
+
+SCRIPTS = {"CJK": (0x4E00, 0x9FFF), "four bytes a character": (0x20000, 0x2A6DF)}
+
+
+def text_of(script: str, length: int) -> str:
+    """Text that does not compress."""
+    draw = random.Random(f"{script} {length}")
+    return "".join(chr(draw.randint(*SCRIPTS[script])) for _ in range(length))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("field", ["run", "occurrence_id"])
+async def test_the_longest_names_of_every_script_are_recorded_once(call: Call, script: str, field: str) -> None:
+    place = {
+        field: text_of(script, 1_000),
+        "scope": text_of(script, 256),
+        **{name: text_of(script, 128) for name in ("step", "branch", "phase", "tool")},
+        "idempotency_key": text_of(script, 999),
+    }
+    failed = {**place, "error": FAILED["error"]}
+    first = await call("AnalyzeError", failed)
+    assert (await call("AnalyzeError", failed))["event_id"] == first["event_id"]
+    learned = {**place, "outcome": "succeeded", "attempt": 2, "idempotency_key": "2", "lesson": text_of(script, 8_192)}
+    assert (await call("LearnFromExecution", learned))["learned"]
+    decided = {**place, **DECIDED, "scope": place["scope"], "kind": "step_completion", "end": "succeeded"}
+    attempts = [{"attempt": 1, "outcome": "failed", "source": "step"}]
+    assert await call("DocumentDecision", {**decided, "idempotency_key": "3", "attempts": attempts})
+    package = await call("GetContext", {**place, "attempt": 3, "deadline_ms": 20_000})
+    assert [one["signature"] for one in package["earlier_attempts"]] == [first["signature"], None]
+    assert not [warning for warning in package["warnings"] if "receipt" in warning]
 
 
 async def test_a_store_that_is_down_is_told_with_when_to_ask_again(call_down: Call) -> None:
@@ -200,6 +261,7 @@ async def test_an_error_nobody_foresaw_shows_none_of_its_text(call: Call, monkey
     error = await refused(call, "HealthCheck")
     assert (error.type, error.non_retryable) == ("InternalError", False)
     assert error.message == "HealthCheck failed unexpectedly (KeyError); the worker's log has more."
+    assert error.next_retry_delay == timedelta(seconds=30)
 
 
 async def test_health_asks_for_nothing(call: Call) -> None:
