@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from poimen.contracts.canonical import definition_hash
@@ -267,6 +267,7 @@ texts = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters=
 @given(st.lists(texts, min_size=1, max_size=5), texts, texts)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_what_a_yaml_writer_writes_reads_the_same(load: Any, argv: list[str], name: str, prompt: str) -> None:
+    assume(not prompt.startswith("env:"))  # which names a variable, and must be a name
     step = {"id": name, "run": {"command": argv, "prompt": prompt, "env": {"A": prompt}}}
     data = {"name": name, "scope": prompt, "phases": [{"id": name, "steps": [step]}]}
     assert load(yaml.safe_dump(data, allow_unicode=True)) == decode(WorkflowDef, data).message

@@ -14,10 +14,12 @@ from pydantic import (
 )
 
 from poimen.contracts.definition_checks import (
+    MAX_STEPS,
     argv_refusal,
     definition_faults,
     env_refusal,
     path_refusal,
+    size_faults,
     step_faults,
     variable_refusal,
 )
@@ -203,7 +205,9 @@ class Step(Part):
     title: Annotated[FreeText, Field(max_length=200)] | None = Field(None, description="A line for people.")
     tool: Name = Field("executor", description="The role: planner, judge, implementer, verifier, executor, …")
     needs: Many[StepId] = Field(
-        (), description="Steps that must have ended first, by id; one that failed and is skipped has ended too."
+        (),
+        max_length=MAX_STEPS,
+        description="Steps that must have ended first, by id; one that failed and is skipped has ended too.",
     )
     run: Run = Field(description="What the step does.")
     verify: Check | None = Field(None, description="Decides whether it succeeded.")
@@ -265,12 +269,6 @@ class EnvironmentSource(Part):
         return {"command": list(self.command)} if self.command is not None else {"file": self.file}
 
 
-def _checked_names(value: dict[str, EnvironmentSource]) -> dict[str, EnvironmentSource]:
-    if len(value) > 100:
-        raise refusal(f"has {len(value):,} entries; at most 100")
-    return value
-
-
 def _checked_scope(value: str) -> str:
     if value == LIBRARY:
         raise refusal(f'is "{LIBRARY}", which is reserved; choose another')
@@ -286,10 +284,18 @@ class WorkflowDef(Part):
     )
     budget: Budget = Field(Budget(), description="Bounds of a whole run.")
     retry: Retry = Field(Retry(), description="Attempts and delays of steps that have no retry of their own.")
-    environment: Annotated[dict[Name, EnvironmentSource], AfterValidator(_checked_names)] = Field(
+    environment: dict[Name, EnvironmentSource] = Field(
         {}, description="What a verdict depends on, gathered once a run."
     )
     phases: Many[Phase] = Field(min_length=1, description="The phases, in the order they run.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_bounded_size(cls, value: Any) -> Any:
+        # Before the parts are read: thousands of them would hold up the workflow that reads them.
+        if faults := size_faults(value):
+            raise faults_found(faults)
+        return value
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
