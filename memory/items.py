@@ -1,10 +1,11 @@
 """Items: how knowledge is stored, named and turned into what is delivered."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from memory.aside import aside
 from memory.errors import Conflict, NotFound
 from memory.ids import item_id, may_be_item, shown
 from memory.journal import Entry
@@ -18,6 +19,8 @@ from poimen.contracts.vocabulary import ItemKind, Tier, Trust
 SQL = load_queries(__package__, "items.sql")
 LONGEST_TITLE: Final = 200
 LONGEST_TEXT: Final = 1_000
+CHARACTERS_AN_ATTEMPT: Final = 128
+"""What folding one attempt costs, as characters of text that is masked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +107,7 @@ async def with_evidence(
     if not lessons:
         return [Known(row) for row in known]
     (found,) = await tx.gather(observations(scope, lessons), last=True)
-    return told_by(known, found, environment, occurrence)
+    return await told_aside(known, found, environment, occurrence)
 
 
 async def active_items(
@@ -117,9 +120,24 @@ async def active_items(
     last: bool = False,
 ) -> list[Known]:
     """Give those of some items that may be delivered, as `with_evidence` does; `last` commits."""
+    rows, found = await read_active(tx, scope, ids, last=last)
+    return await told_aside(rows, found, environment, occurrence)
+
+
+async def read_active(
+    tx: Transaction, scope: str, ids: Iterable[str], *, last: bool = False
+) -> tuple[list[Row], list[Row]]:
+    """Give the rows of those of some items that may be delivered, and what was observed of them; `last` commits."""
     wanted = list(ids)
     rows, found = await tx.gather(statement(SQL["items"], ids=wanted), observations(scope, wanted), last=last)
-    return told_by(rows, found, environment, occurrence)
+    return rows, found
+
+
+async def told_aside(
+    rows: Sequence[Row], found: Sequence[Row], environment: str, occurrence: str | None = None
+) -> list[Known]:
+    """Give what `told_by` gives, from many observations without holding up the event loop."""
+    return await aside(len(found) * CHARACTERS_AN_ATTEMPT, told_by, rows, found, environment, occurrence)
 
 
 def told_by(rows: Iterable[Row], found: Iterable[Row], environment: str, occurrence: str | None = None) -> list[Known]:

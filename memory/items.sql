@@ -21,7 +21,8 @@ select * from items where tenant = %(tenant)s and id = any(%(ids)s) and state = 
 -- name: items_like
 -- The items whose ids begin so; two are enough to see that a short id is ambiguous.
 select * from items
-where tenant = %(tenant)s and starts_with(id, %(beginning)s) and scope = coalesce(%(scope)s, scope)
+where tenant = %(tenant)s and id ~>=~ %(beginning)s and id ~<~ (%(beginning)s || chr(1114111))
+  and scope = coalesce(%(scope)s, scope)
 order by id
 limit 2
 

@@ -15,25 +15,44 @@ from poimen.contracts.vocabulary import OWN_FAILURES, AttemptOutcome
 SQL = load_queries(__package__, "observations.sql")
 LATEST: Final = 200
 """Failures that a lesson's evidence is made from; older ones weigh nothing any more."""
+MOST_ATTEMPTS: Final = 6_000
+"""Attempts that are read at once, for all lessons together."""
+MOST_A_LESSON: Final = 1_000
+MOST_AN_OCCURRENCE: Final = 100
 
 # A step that runs longer than its own time-out failed by itself; a lost worker or a cancel says nothing about it.
 OWN: Final = OWN_FAILURES | {"timeout"}
 
 
-def observations(scope: str, lessons: Iterable[str], earlier: Iterable[str] = ()) -> Statement:
+def observations(
+    scope: str, lessons: Iterable[str], earlier: Iterable[str] = (), most: int = MOST_ATTEMPTS
+) -> Statement:
     """Give the statement for the attempts of the latest occurrences that lessons are made from.
 
     `earlier` are the keys that earlier versions of the rules made of the same failure, where its text is at hand.
 
     Its rows are in the order of their records, each with the lesson's id as `lesson`; what was recorded before a
-    lesson was retired does not count for it.
+    lesson was retired does not count for it. The latest MOST_AN_OCCURRENCE attempts of an occurrence are told, and the
+    latest MOST_A_LESSON of a lesson: fewer when many lessons share the `most` that are told in all.
     """
-    return statement(SQL["observations"], scope=scope, lessons=list(lessons), earlier=list(earlier), limit=LATEST)
+    asked = list(lessons)
+    return statement(
+        SQL["observations"],
+        scope=scope,
+        lessons=asked,
+        earlier=list(earlier),
+        limit=LATEST,
+        most_an_occurrence=MOST_AN_OCCURRENCE,
+        most_a_lesson=min(MOST_A_LESSON, most // max(len(asked), 1)),
+    )
 
 
-def occurrence_attempts(scope: str, step: str, occurrence: str) -> Statement:
-    """Give the statement for the attempts of one occurrence, in order, each with the `title` of its failure."""
-    return statement(SQL["occurrence"], scope=scope, step=step, occurrence=occurrence)
+def occurrence_attempts(scope: str, step: str, occurrence: str, most: int = MOST_A_LESSON) -> Statement:
+    """Give the statement for the latest attempts of one occurrence, in order.
+
+    Its rows have `attempt`, `outcome`, `signature` and the failure's `title`.
+    """
+    return statement(SQL["occurrence"], scope=scope, step=step, occurrence=occurrence, limit=most)
 
 
 def record_attempt(

@@ -38,48 +38,82 @@ members as (
   join aliases on aliases.tenant = %(tenant)s and aliases.scope = %(scope)s
     and aliases.root = lessons.root and aliases.ended_position is null
 ),
-seen as (
-  select distinct lessons.id, lessons.step, lessons.signature, lessons.floor, latest.occurrence
-  from lessons
-  cross join lateral (
-    select failed.occurrence
-    from members
-    cross join lateral (
-      select occurrence, position
-      from attempts
-      where tenant = %(tenant)s and scope = %(scope)s and step = lessons.step and signature = members.signature
-        and position > lessons.floor
-      order by position desc
-      limit %(limit)s
-    ) as failed
-    where members.id = lessons.id
-    order by failed.position desc
-    limit %(limit)s
-  ) as latest
+keyed as (
+  select lessons.*, array(select signature from members where members.id = lessons.id) as signatures from lessons
 )
-select seen.id as lesson, attempts.occurrence, attempts.attempt, attempts.run, attempts.outcome, attempts.environment,
-  attempts.action, attempts.repair, attempts.waited_seconds, attempts.since_first_failure_seconds, attempts.position,
-  attempts.recorded_at, coalesce(own.signature, attempts.signature) as signature
-from seen
-join attempts on attempts.tenant = %(tenant)s and attempts.scope = %(scope)s and attempts.step = seen.step
-  and attempts.occurrence = seen.occurrence and attempts.position > seen.floor
-left join lateral (
-  select seen.signature from members where members.id = seen.id and members.signature = attempts.signature
-) as own on true
-order by attempts.position
+-- The latest attempts of each of the latest occurrences, the latest first, until there are enough for a lesson: neither
+-- a step that retries for ever nor a busy one makes an answer late.
+select keyed.id as lesson, tried.*
+from keyed
+cross join lateral (
+  select one.occurrence, one.attempt, one.run, one.outcome, one.environment, one.action, one.repair, one.waited_seconds,
+    one.since_first_failure_seconds, one.position, one.recorded_at,
+    case when one.signature = any(keyed.signatures) then keyed.signature else one.signature end as signature
+  from (
+    select occurrence, max(position) as position
+    from (
+      select failed.occurrence, failed.position
+      from unnest(keyed.signatures) as member (signature)
+      cross join lateral (
+        select occurrence, position
+        from attempts
+        where tenant = %(tenant)s and scope = %(scope)s and step = keyed.step and signature = member.signature
+          and position > keyed.floor
+        order by position desc
+        limit %(limit)s
+      ) as failed
+      order by failed.position desc
+      limit %(limit)s
+    ) as latest
+    group by occurrence
+  ) as seen
+  cross join lateral (
+    select *
+    from attempts
+    where tenant = %(tenant)s and scope = %(scope)s and step = keyed.step and occurrence = seen.occurrence
+      and position > keyed.floor
+    order by attempt desc
+    limit %(most_an_occurrence)s
+  ) as one
+  order by seen.position desc, seen.occurrence, one.attempt desc
+  limit %(most_a_lesson)s
+) as tried
+order by position
 
 -- name: occurrence
--- The attempts of one occurrence, in order, with the titles of their failures.
-select attempts.*, signatures.title
-from attempts
+-- The latest attempts of one occurrence, in order, with the titles of their failures.
+select latest.attempt, latest.outcome, latest.signature, signatures.title
+from (
+  select *
+  from attempts
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and occurrence = %(occurrence)s
+  order by attempt desc
+  limit %(limit)s
+) as latest
 left join signatures using (tenant, scope, signature)
-where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and occurrence = %(occurrence)s
 order by attempt
 
 -- name: run_name
 -- The workflow id that a run is known by: the one that closed it, else the first that reported from it.
+-- A run of many events is not read for it: each of the two is looked up by itself, the first among the run's first.
 select workflow_id, step, visit
-from journal
-where tenant = %(tenant)s and run = %(run)s and workflow_id is not null
-order by (kind = 'decision_documented' and payload ->> 'kind' = 'run_final') desc, position
+from (
+  (
+    select workflow_id, step, visit, 1 as rank, position
+    from journal
+    where tenant = %(tenant)s and run = %(run)s and kind = 'decision_documented' and payload ->> 'kind' = 'run_final'
+    order by position
+    limit 1
+  )
+  union all
+  (
+    select workflow_id, step, visit, 2, position
+    from journal
+    where tenant = %(tenant)s and run = %(run)s
+    order by position
+    limit 20
+  )
+) as named
+where workflow_id is not null
+order by rank, position
 limit 1

@@ -9,12 +9,12 @@ from memory.ids import item_id, shown
 from memory.items import Known, remembered
 from memory.notes.match import Fit
 from memory.notes.note import Note
-from memory.step_knowledge import StepKnowledge
+from memory.step_knowledge import MOST_DELIVERED, StepKnowledge
 from memory.vectors.index import Found
 from poimen.contracts.memory_calls import GetContext, RememberedItem, SuggestedSkill, TierReport
 from poimen.contracts.vocabulary import EmptyReason
 
-MOST_A_TIER: Final = 3
+MOST_A_TIER: Final = MOST_DELIVERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from memory.packing import Gathered, pack
 from memory.postgres import tenant_transaction
 from memory.receipt import Receipt, keep_receipt
 from memory.scrub import scrub, scrub_warning
-from memory.step_knowledge import StepKnowledge, failure_words, prevention, step_knowledge
+from memory.step_knowledge import StepKnowledge, failure_words, prevention, read_step, step_knowledge
 from memory.stores import Caller, Stores
 from memory.vectors.index import Found, Query
 from poimen.contracts.memory_calls import ContextPackage, GetContext
@@ -45,7 +45,9 @@ class _Recall:
 
     async def signatures(self, seconds: float) -> StepKnowledge:
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=seconds) as tx:
-            return await step_knowledge(tx, self.call, self.caller.provenance)
+            record = await read_step(tx, self.call, self.caller.provenance)
+        # Without the connection: others may wait for it.
+        return await step_knowledge(record, self.call, self.caller.provenance)
 
     async def words(self) -> str:
         """Give the words to search by: the task, the step and the failure at hand, if one is."""
@@ -73,9 +75,8 @@ class _Recall:
         if not found.hits:
             return found, ()
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
-            environment = fingerprint(self.call.environment)
-            ids = [hit.id for hit in found.hits]
-            return found, tuple(await items.active_items(tx, self.call.scope, ids, environment, last=True))
+            rows, tried = await items.read_active(tx, self.call.scope, [hit.id for hit in found.hits], last=True)
+        return found, tuple(await items.told_aside(rows, tried, fingerprint(self.call.environment)))
 
     async def vault(self, words: Awaitable[str]) -> list[Fit]:
         shelf = await self.stores.notes.read(self.caller.tenant)

@@ -1,5 +1,6 @@
 -- name: latest_outcomes
--- How the latest executions of a step began and ended; a signature that stands for another is told as that one.
+-- How the latest executions of a step in one environment began and ended; a signature that stands for another is told
+-- as that one.
 select run, branch, visit, environment, prevented_by, ended, position,
   coalesce(
     (
@@ -16,17 +17,17 @@ select run, branch, visit, environment, prevented_by, ended, position,
     prevented_signature
   ) as prevented_signature
 from step_outcomes
-where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
+where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and environment = %(environment)s
 order by position desc
 limit %(limit)s
 
 -- name: lessons
--- The lessons made from a step's failures: the asked one first, then those its latest executions began with or were
+-- The lessons made from a step's failures: the asked one first, then those its latest executions here began with or were
 -- kept from, then the latest. Each failure is looked up by itself, so that a step may have any number of them.
 with began as (
   select first_signature, prevented_signature
   from step_outcomes
-  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s
+  where tenant = %(tenant)s and scope = %(scope)s and step = %(step)s and environment = %(environment)s
   order by position desc
   limit %(outcomes)s
 ),

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 
 import structlog
 
@@ -20,6 +21,8 @@ from memory.postgres import Pool, Transaction, load_queries, tenant_transaction
 
 SQL = load_queries(__package__, "follow.sql")
 Apply = Callable[[Sequence[RecordedEvent]], Awaitable[None]]
+MOST_COUNTED: Final = 10_000
+"""Events behind that are counted one by one; a follower that is further behind is told to be that far."""
 
 _log = structlog.get_logger(__name__)
 
@@ -39,7 +42,7 @@ class FollowerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Events a follower has not passed, and the age of the oldest."""
+    """Events a follower has not passed, counted up to MOST_COUNTED, and the age of the next in seconds."""
 
     events: int
     seconds: float
@@ -104,7 +107,14 @@ class Follower:
     async def lag(self) -> Lag:
         """Return how far this follower is behind."""
         async with self._transaction() as tx:
-            row = await tx.row(SQL["lag"], name=self.name)
+            # The cursor goes in as values: only then is the outbox read from that place on.
+            cursor = await tx.row(SQL["cursor"], name=self.name)
+            row = await tx.row(
+                SQL["lag"],
+                cursor_tx=str(cursor["cursor_tx"]) if cursor else "0",
+                cursor_position=cursor["cursor_position"] if cursor else 0,
+                limit=MOST_COUNTED,
+            )
         assert row is not None
         return Lag(row["rows"], row["seconds"])
 

@@ -46,11 +46,23 @@ update followers set holder = null, lease_until = null
 where tenant = %(tenant)s and name = %(name)s and holder = %(holder)s
 
 -- name: lag
--- How far a follower is behind: rows it has not passed, and the age of the oldest in seconds.
+-- How far a follower is behind its cursor: rows it has not passed, counted so far, and the age of the next in seconds.
+with behind as (
+  select tx, position
+  from outbox
+  where tenant = %(tenant)s and (tx, position) > (%(cursor_tx)s::xid8, %(cursor_position)s)
+  order by tx, position
+  limit %(limit)s
+),
+next as (
+  select recorded_at
+  from journal
+  where tenant = %(tenant)s and position = (select position from behind order by tx, position limit 1)
+)
 select count(*) as rows,
-  coalesce(extract(epoch from clock_timestamp() - min(j.recorded_at)), 0)::float8 as seconds
-from outbox o join journal j on j.position = o.position and j.tenant = o.tenant
-where o.tenant = %(tenant)s
-  and (o.tx, o.position) > coalesce(
-    (select (cursor_tx, cursor_position) from followers where tenant = %(tenant)s and name = %(name)s),
-    ('0'::xid8, 0::bigint))
+  coalesce(extract(epoch from clock_timestamp() - (select recorded_at from next)), 0)::float8 as seconds
+from behind
+
+-- name: cursor
+-- How far a follower has come; no row for one that never began.
+select cursor_tx, cursor_position from followers where tenant = %(tenant)s and name = %(name)s

@@ -4,7 +4,7 @@
 -- refers to the journal by foreign key, because a fold may be rebuilt while the journal grows.
 
 create table journal (
-  position bigint generated always as identity (cache 1) primary key,
+  position bigint generated always as identity (cache 1),
   tenant text not null check (tenant <> ''),
   scope text not null check (scope <> ''),
   id uuid not null default uuidv7(),
@@ -29,11 +29,19 @@ create table journal (
   -- JSON pointer into the payload -> SHA-256 (hex) of a row in bodies; that place in the payload is null.
   body_parts jsonb,
   result jsonb not null,
+  -- The tenant first here too: read in order of position alone, the newest event of a quiet tenant lies behind all the
+  -- events that the others recorded since.
+  primary key (tenant, position),
   unique (tenant, key)
 );
 create unique index journal_by_id on journal (tenant, id);
 create index journal_by_run on journal (tenant, run, position) where run is not null;
-create index journal_by_workflow on journal (tenant, workflow_id, position) where workflow_id is not null;
+-- The pattern's order, whatever the database's collation: the beginning of an id is looked up as well.
+create index journal_by_workflow on journal (tenant, workflow_id text_pattern_ops, position)
+  where workflow_id is not null;
+-- How a run ended, among all that it recorded.
+create index journal_by_run_end on journal (tenant, run, position)
+  where kind = 'decision_documented' and payload ->> 'kind' = 'run_final';
 
 create table bodies (
   tenant text not null,
@@ -131,7 +139,7 @@ create table step_outcomes (
   run text not null,
   branch text not null default '',
   visit integer not null,
-  environment text,
+  environment text not null default '',
   prevented_by text,
   prevented_signature text,
   first_signature text,
@@ -141,6 +149,8 @@ create table step_outcomes (
   primary key (tenant, scope, step, run, branch, visit)
 );
 create index step_outcomes_by_position on step_outcomes (tenant, scope, step, position desc);
+-- What a step does in one environment is read apart from all the others, however many there are.
+create index step_outcomes_by_environment on step_outcomes (tenant, scope, step, environment, position desc);
 
 create table environments (
   tenant text not null,
