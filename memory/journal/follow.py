@@ -7,7 +7,7 @@ between, or a holder that woke up too late, hands some events on twice; so what 
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -59,8 +59,9 @@ class _Batch:
 class Follower:
     """Hands the events of one tenant to `apply`, in batches, one holder at a time.
 
-    `apply` gets a batch in order and may get events again. When it fails, its events are handed to it one by one,
-    each some times, and those that still fail are parked; StoreUnavailable is waited out and parks nothing.
+    `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. When it fails, its
+    events are handed to it one by one, each some times, and those that still fail are parked; StoreUnavailable is waited
+    out and parks nothing.
     """
 
     def __init__(
@@ -87,7 +88,8 @@ class Follower:
             return None
         if batch.last is None:
             return 0
-        failed = await self._hand_on(batch.events)
+        async with self._renewed(batch.generation):
+            failed = await self._hand_on(batch.events)
         async with self._transaction() as tx:
             return len(batch.events) if await self._move(tx, batch, failed) else None
 
@@ -130,8 +132,27 @@ class Follower:
         )
         if not rows:
             return _Batch(lease["generation"], None, [])
-        events = await events_at(tx, [row["position"] for row in rows])
+        events = await events_at(tx, [row["position"] for row in rows], bodies=False)
         return _Batch(lease["generation"], (str(rows[-1]["tx"]), rows[-1]["position"]), events)
+
+    @contextlib.asynccontextmanager
+    async def _renewed(self, generation: int) -> AsyncIterator[None]:
+        """Keep the lease while a batch takes its time, so that no other worker begins the same batch."""
+        renewing = asyncio.create_task(self._renew(generation))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await asyncio.wait({renewing})
+
+    async def _renew(self, generation: int) -> None:
+        held = 1
+        while held:
+            await asyncio.sleep(self._settings.lease_seconds / 3)
+            # A failed renewal is tried again; if the lease is lost meanwhile, the cursor does not move.
+            with contextlib.suppress(PoimenError):
+                async with self._transaction() as tx:
+                    held = await tx.run(SQL["renew_lease"], name=self.name, generation=generation, lease=self._lease)
 
     async def _hand_on(self, events: Sequence[RecordedEvent]) -> dict[int, str]:
         """Apply the events, and return the positions that could not be applied, with the class of their error."""

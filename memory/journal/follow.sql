@@ -24,6 +24,11 @@ update followers
 set cursor_tx = %(cursor_tx)s::xid8, cursor_position = %(cursor_position)s, lease_until = clock_timestamp() + %(lease)s
 where tenant = %(tenant)s and name = %(name)s and generation = %(generation)s
 
+-- name: renew_lease
+-- Prolongs the lease, unless it has gone to another holder since.
+update followers set lease_until = clock_timestamp() + %(lease)s
+where tenant = %(tenant)s and name = %(name)s and generation = %(generation)s
+
 -- name: slowest
 -- The cursor that every follower has reached.
 select cursor_tx, cursor_position from followers where tenant = %(tenant)s order by cursor_tx, cursor_position limit 1

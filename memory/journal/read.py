@@ -36,9 +36,10 @@ async def events_since(tx: Transaction, position: int, *, limit: int = 500) -> l
     return await _restored(tx, await tx.rows(SQL["events_since"], position=position, limit=limit))
 
 
-async def events_at(tx: Transaction, positions: Sequence[int]) -> list[RecordedEvent]:
-    """Return the events at some positions, in order of position."""
-    return await _restored(tx, await tx.rows(SQL["events_at"], positions=list(positions)))
+async def events_at(tx: Transaction, positions: Sequence[int], *, bodies: bool = True) -> list[RecordedEvent]:
+    """Return the events at some positions, in order of position; without `bodies` long parts of payloads are None."""
+    rows = await tx.rows(SQL["events_at"], positions=list(positions))
+    return await _restored(tx, rows) if bodies else [_event({**row, "body_parts": None}, {}) for row in rows]
 
 
 async def _restored(tx: Transaction, rows: list[Row]) -> list[RecordedEvent]:

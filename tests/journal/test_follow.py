@@ -127,6 +127,43 @@ async def test_a_holder_that_slept_past_its_lease_does_not_move_the_cursor(
     assert await sql(database, "select generation from followers;") == "2"
 
 
+async def test_a_batch_that_takes_longer_than_the_lease_is_not_begun_by_another(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    await write(pool, make_event, "a", "b")
+    settings = FollowerSettings(lease_seconds=2.0, deadline_seconds=SECONDS)
+    second = Reader()
+    other = Follower(pool, "local", "reader", second.apply, settings)
+
+    async def take_long(events: Sequence[RecordedEvent]) -> None:
+        taken_until = await sql(database, "select lease_until from followers;")
+        while await sql(database, f"select clock_timestamp() < '{taken_until}';") == "t":
+            continue
+        assert await other.step() is None
+
+    assert await Follower(pool, "local", "reader", take_long, settings).step() == 2
+    assert second.keys == []
+
+
+async def test_long_parts_of_payloads_are_not_read_for_a_follower(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
+        await record(tx, make_event("a", payload={"error": "x" * 10_000, "step": "serve"}), {"items": ["les-1"]})
+    reader = Reader()
+    await Follower(pool, "local", "reader", reader.apply, SLOW).step()
+    assert reader.events[0].payload == {"error": None, "step": "serve"}
+    assert reader.events[0].result == {"items": ["les-1"]}
+
+
+async def test_the_lag_of_a_follower_that_never_began_is_counted_up_to_a_bound(database: Database, pool: Pool) -> None:
+    await sql(
+        database,
+        "insert into outbox select 'local', '100'::xid8, number from generate_series(1, 20000) number;",
+    )
+    assert (await Follower(pool, "local", "reader", Reader().apply, SLOW).lag()).events == follow.MOST_COUNTED
+
+
 async def test_an_event_that_cannot_be_applied_is_parked_and_blocks_no_other(
     database: Database, pool: Pool, make_event: MakeEvent
 ) -> None:
