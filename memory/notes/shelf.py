@@ -33,6 +33,14 @@ class NoteProblem:
 
 
 @dataclass(frozen=True, slots=True)
+class _Reading:
+    """What a file held, and the state in which it did."""
+
+    version: tuple[int, ...]
+    found: Note | NoteProblem
+
+
+@dataclass(frozen=True, slots=True)
 class Shelf:
     """The notes one tenant reads, in the order of their paths, and the files that could not be read."""
 
@@ -49,7 +57,7 @@ class NoteVault:
 
     folder: Path
     starter: Path | None = None
-    _read: dict[Path, tuple[tuple[int, int], Note | NoteProblem]] = field(default_factory=dict)
+    _read: dict[Path, dict[Path, _Reading]] = field(default_factory=dict)
     _reading: dict[str, asyncio.Task[Shelf]] = field(default_factory=dict)
     _shipped: frozenset[str] | None = None
 
@@ -68,8 +76,7 @@ class NoteVault:
         problems: list[NoteProblem] = []
         for folder in self._folders(tenant):
             here: dict[str, Note] = {}
-            for path, relative in _files(folder, problems):
-                found = self._note(path, relative, folder)
+            for relative, found in self._readings(folder, problems):
                 if isinstance(found, NoteProblem):
                     problems.append(found)
                 elif found.id in here:
@@ -88,24 +95,32 @@ class NoteVault:
             folders.append(self.folder / tenant)
         return folders
 
-    def _note(self, path: Path, relative: str, folder: Path) -> Note | NoteProblem:
+    def _readings(self, folder: Path, problems: list[NoteProblem]) -> Iterator[tuple[str, Note | NoteProblem]]:
+        """Read what has changed in a folder since the last time; what is no longer there is forgotten."""
+        before, now = self._read.get(folder, {}), dict[Path, _Reading]()
+        for path, relative, listed in _files(folder, problems):
+            known = before.get(path)
+            if known is None or known.version != _version(listed):
+                known = self._note(path, relative, folder)
+            now[path] = known
+            yield relative, known.found
+        self._read[folder] = now
+
+    def _note(self, path: Path, relative: str, folder: Path) -> _Reading:
         try:
             # The file may become a link between the listing and the opening: never follow one.
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            return NoteProblem(relative, f"cannot be opened ({error.strerror})")
+            return _Reading((), NoteProblem(relative, f"cannot be opened ({error.strerror})"))
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                return NoteProblem(relative, "is no regular file")
-            if status.st_size > LARGEST_BYTES:
-                return NoteProblem(relative, f"has {status.st_size:,} bytes; at most {LARGEST_BYTES:,}")
-            version = (status.st_mtime_ns, status.st_size)
-            known = self._read.get(path)
-            if known is None or known[0] != version:
-                known = (version, self._parse(file.read(LARGEST_BYTES), relative, status.st_mtime, folder))
-                self._read[path] = known
-        return known[1]
+                found: Note | NoteProblem = NoteProblem(relative, "is no regular file")
+            elif status.st_size > LARGEST_BYTES:
+                found = NoteProblem(relative, f"has {status.st_size:,} bytes; at most {LARGEST_BYTES:,}")
+            else:
+                found = self._parse(file.read(LARGEST_BYTES), relative, status.st_mtime, folder)
+        return _Reading(_version(status), found)
 
     def _parse(self, raw: bytes, relative: str, changed: float, folder: Path) -> Note | NoteProblem:
         shipped = folder == self.starter or hashlib.sha256(raw).hexdigest() in self._shipped_texts()
@@ -121,11 +136,23 @@ class NoteVault:
     def _shipped_texts(self) -> frozenset[str]:
         if self._shipped is None:
             files = _files(self.starter, []) if self.starter else ()
-            self._shipped = frozenset(hashlib.sha256(path.read_bytes()).hexdigest() for path, _ in files)
+            self._shipped = frozenset(hashlib.sha256(path.read_bytes()).hexdigest() for path, _, _ in files)
         return self._shipped
 
 
-def _files(folder: Path, problems: list[NoteProblem]) -> Iterator[tuple[Path, str]]:
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    # The file itself too: another one may take its place with the same length and time.
+    return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+
+
+def _status_of_file(entry: os.DirEntry[str]) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=False) if entry.is_file(follow_symlinks=False) else None
+    except FileNotFoundError:
+        return None
+
+
+def _files(folder: Path, problems: list[NoteProblem]) -> Iterator[tuple[Path, str, os.stat_result]]:
     """Walk the markdown files below a folder in the order of their names, never through a link."""
     pending = [(folder, "", 0)]
     found = 0
@@ -147,9 +174,9 @@ def _files(folder: Path, problems: list[NoteProblem]) -> Iterator[tuple[Path, st
                 problems.append(NoteProblem(relative, "is a symbolic link; links are not followed"))
             elif entry.is_dir(follow_symlinks=False) and depth < DEEPEST:
                 pending.append((Path(entry.path), relative + "/", depth + 1))
-            elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
+            elif entry.name.endswith(".md") and (status := _status_of_file(entry)) is not None:
                 if found == MOST_NOTES:
                     problems.append(NoteProblem(relative, f"is one more than {MOST_NOTES:,} notes"))
                     return
                 found += 1
-                yield Path(entry.path), relative
+                yield Path(entry.path), relative, status

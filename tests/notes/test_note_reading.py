@@ -1,13 +1,16 @@
 import asyncio
+import gc
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vault
 from memory.notes.front_matter import BrokenFrontMatterError, split
-from memory.notes.note import read_note
+from memory.notes.match import words_of
+from memory.notes.note import Note, read_note
 from memory.notes.shelf import LARGEST_BYTES, NoteVault
 
 STARTER = Path(vault.__file__).parent
@@ -162,3 +165,49 @@ def test_every_starter_note_is_short_and_says_what_it_is() -> None:
         assert text.count("\n") < 40
         assert set(split(text)[0]) >= {"id", "kind", "level", "title", "tags"}
         assert note.id == note.name or note.kind != "skill"
+
+
+def test_a_note_that_did_not_change_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "a.md").write_text("# First\n")
+    (tmp_path / "local" / "large.md").write_bytes(b"x" * (LARGEST_BYTES + 1))
+    notes = NoteVault(tmp_path, STARTER)
+    before = notes.read_now("local")
+    opened: list[object] = []
+    really_open = os.open
+
+    def counted(path: Any, *arguments: Any) -> int:
+        opened.append(path)
+        return really_open(path, *arguments)
+
+    monkeypatch.setattr(os, "open", counted)
+    assert notes.read_now("local") == before
+    assert opened == []
+    (tmp_path / "local" / "b.md").write_text("# Second\n")
+    assert len(notes.read_now("local").notes) == len(before.notes) + 1
+    assert opened == [tmp_path / "local" / "b.md"]
+
+
+def test_a_note_that_another_file_replaces_is_read_again(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    path, other = tmp_path / "local" / "a.md", tmp_path / "other.md"
+    path.write_text("# First\n")
+    other.write_text("# Other\n")
+    notes = NoteVault(tmp_path)
+    assert [note.title for note in notes.read_now("local").notes] == ["First"]
+    os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    other.replace(path)
+    assert [note.title for note in notes.read_now("local").notes] == ["Other"]
+
+
+def test_a_note_that_is_deleted_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "local").mkdir()
+    path = tmp_path / "local" / "a.md"
+    path.write_text("# To be forgotten\n")
+    notes = NoteVault(tmp_path)
+    assert [note.title for note in notes.read_now("local").notes] == ["To be forgotten"]
+    path.unlink()
+    assert notes.read_now("local").notes == ()
+    words_of.cache_clear()
+    gc.collect()
+    assert [one for one in gc.get_objects() if isinstance(one, Note) and one.title == "To be forgotten"] == []
