@@ -8,12 +8,12 @@ from memory.analyze import rehearse
 from memory.errors import NotFound
 from memory.journal import EventKind, RecordedEvent
 from memory.journal.read import DROPPED
+from memory.limits import restored
 from memory.observations import OWN, run_name
 from memory.postgres import tenant_transaction
 from memory.stores import Caller, Stores
 from memory.why import events_named
 from poimen.contracts.memory_calls import Analysis, AnalyzeError, AppliedAction
-from poimen.contracts.message import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ async def next_time(stores: Stores, caller: Caller, run_or_workflow_id: str, ste
 
 def _failures(events: Iterable[RecordedEvent], step: str) -> list[AnalyzeError]:
     failed = (event for event in events if event.kind == EventKind.ERROR_ANALYZED and event.step == step)
-    return [decode(AnalyzeError, event.payload).message for event in failed]
+    return [restored(AnalyzeError, event.payload) for event in failed]
 
 
 def _again(failures: list[AnalyzeError]) -> AnalyzeError:

@@ -3,8 +3,9 @@
 from typing import Any, Final, TypeVar
 
 from memory.aside import aside
+from memory.limits import restored
 from memory.masking import Masker
-from poimen.contracts.message import Message
+from poimen.contracts.message import Message, encode
 
 M = TypeVar("M", bound=Message)
 
@@ -36,8 +37,16 @@ _NAMES: Final = frozenset(
 
 
 async def scrub(message: M, masker: Masker) -> tuple[M, int]:
-    """Give the message without secrets in its texts, and how many were found."""
-    return await aside(_characters(message), _scrubbed, message, masker)
+    """Give the message without secrets in its texts, and how many were found.
+
+    A mark may be longer than what it hides: a text that no longer fits its field is cut, and ends in " [cut]".
+    """
+    return await aside(_characters(message), _fitting, message, masker)
+
+
+def _fitting(message: M, masker: Masker) -> tuple[M, int]:
+    clean, found = _scrubbed(message, masker)
+    return (restored(type(clean), encode(clean)) if found else clean), found
 
 
 def _characters(value: Any) -> int:

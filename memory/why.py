@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from memory.errors import NotFound
 from memory.ids import shown
 from memory.journal import EventKind, RecordedEvent, events_of_run
+from memory.limits import restored
 from memory.observations import run_name
 from memory.postgres import Row, Transaction, load_queries, tenant_transaction
 from memory.stores import Stores
@@ -19,7 +20,6 @@ from poimen.contracts.memory_calls import (
     LearnFromExecution,
     RetryAdvice,
 )
-from poimen.contracts.message import decode
 
 SQL = load_queries(__package__, "why.sql")
 DEADLINE_SECONDS = 5.0
@@ -76,7 +76,7 @@ async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEv
     """Return the id of the run that a run id or a workflow id names, and its events. Raises NotFound."""
     events = await events_of_run(tx, name)
     if events:
-        return name, events
+        return events[0].run or name, events
     row = await tx.row(SQL["run_of_workflow"], workflow_id=name)
     row = row or await tx.row(SQL["run_of_steps"], beginning=f"{name}/")
     if row is None:
@@ -97,15 +97,15 @@ def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[tup
 def _add(known: _Facts, event: RecordedEvent) -> None:
     attempt = event.attempt or 1
     if event.kind == EventKind.ERROR_ANALYZED:
-        call = decode(AnalyzeError, event.payload).message
-        known.failed.setdefault(attempt, (call, decode(Analysis, event.result["answer"]).message))
+        call = restored(AnalyzeError, event.payload)
+        known.failed.setdefault(attempt, (call, restored(Analysis, event.result["answer"])))
     elif event.kind == EventKind.EXECUTION_LEARNED:
-        known.ended.setdefault(attempt, decode(LearnFromExecution, event.payload).message)
+        known.ended.setdefault(attempt, restored(LearnFromExecution, event.payload))
     elif event.kind == EventKind.CONTEXT_DELIVERED:
         prevention = event.payload["prevention"]
         known.prevention = (prevention["repair"], prevention["because"], event.payload["held_out"])
     elif event.kind == EventKind.DECISION_DOCUMENTED and event.payload.get("kind") == "step_completion":
-        known.decision = decode(DocumentDecision, event.payload).message
+        known.decision = restored(DocumentDecision, event.payload)
 
 
 def _told(step: str, visit: int, known: _Facts) -> StepTold:

@@ -8,12 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from memory.errors import Conflict
-from memory.journal.event import Event, storable
+from memory.journal.event import Event, short_name, storable
 from memory.postgres import Row, Transaction, jsonb, load_queries, statement
 
 SQL = load_queries(__package__, "journal.sql")
 # Parts of a payload above this many UTF-8 bytes are stored beside the journal, where retention may drop them.
 LONGEST_PART_BYTES = 4096
+# Twice what Temporal takes by default, and still a b-tree entry with any tenant.
+LONGEST_WORKFLOW_ID_BYTES = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,7 @@ def _append(tx: Transaction, event: Event, opened: Entry, result: dict[str, Any]
         request_hash=event.request_hash,
         occurred_at=caller.occurred_at,
         trace_id=caller.trace_id,
-        workflow_id=caller.workflow_id,
+        workflow_id=caller.workflow_id and short_name(caller.workflow_id, LONGEST_WORKFLOW_ID_BYTES),
         run_id=caller.run_id,
         run=event.run,
         branch=event.branch,
