@@ -8,7 +8,7 @@ from typing import Final
 from memory import items
 from memory.aside import aside
 from memory.items import Known, NewItem
-from memory.journal import Entry, EventKind, describe, entry, occurrence_of
+from memory.journal import Entry, EventKind, occurrence_of
 from memory.journal.event import run_of
 from memory.learning.advice import Admissible, Advice, FailureName, advise
 from memory.learning.evidence import Evidence, fold
@@ -23,7 +23,8 @@ from memory.observations import (
     record_attempt,
     run_names,
 )
-from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
+from memory.once import once
+from memory.postgres import Row, Transaction, load_queries, statement
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import Signature, signatures_of
 from memory.stores import Caller, Stores
@@ -36,7 +37,7 @@ from poimen.contracts.memory_calls import (
     SeenBefore,
     TierReport,
 )
-from poimen.contracts.message import decode, encode
+from poimen.contracts.message import encode
 from poimen.contracts.vocabulary import FailureSource
 
 SQL = load_queries(__package__, "analyze.sql")
@@ -97,22 +98,11 @@ async def analyze(call: AnalyzeError, caller: Caller, stores: Stores, *, keep: b
     """
     began = time.monotonic()
     masked, found = await scrub(call, stores.masker)
-    event = describe(
-        EventKind.ERROR_ANALYZED,
-        masked,
-        encode(masked),
-        tenant=caller.tenant,
-        provenance=caller.provenance,
-    )
     # Signed first: nobody who waits for a connection or for the key waits for this as well.
     failure = await _failure(masked, caller)
-    async with (
-        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
-        entry(tx, event) as record,
-    ):
-        if record.stored is not None:
-            answer = decode(Analysis, record.stored.result["answer"]).message
-            return answer.model_copy(update={"duplicate": True})
+    async with once(EventKind.ERROR_ANALYZED, masked, Analysis, caller, stores) as (tx, record, stored):
+        if stored is not None:
+            return stored
         record_attempt(tx, record, masked, caller.provenance, "failed", failure.signature if failure else None)
         analysis, changed = await _analysis(tx, record, failure) if failure else (_not_own(masked, record.id), [])
         told = {

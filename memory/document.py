@@ -1,13 +1,14 @@
 """DocumentDecision: put a decision on record; the end of a step execution also counts for prevention."""
 
-from memory.journal import Entry, EventKind, describe, entry, occurrence_of
-from memory.journal.event import run_of
+from memory.journal import Entry, EventKind, occurrence_of
+from memory.journal.event import LONGEST_PART_BYTES, run_of, short_name
 from memory.observations import OWN, fingerprint, keep_environment, occurrence_attempts
-from memory.postgres import Transaction, load_queries, tenant_transaction
+from memory.once import once
+from memory.postgres import Transaction, load_queries
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import AttemptRecord, DocumentDecision, Documented
-from poimen.contracts.message import decode, encode
+from poimen.contracts.message import encode
 
 SQL = load_queries(__package__, "document.sql")
 STEP_COMPLETION = "step_completion"
@@ -20,20 +21,9 @@ async def document(call: DocumentDecision, caller: Caller, stores: Stores) -> Do
     used for another request, StoreUnavailable when the record cannot be written in time.
     """
     masked, found = await scrub(call, stores.masker)
-    event = describe(
-        EventKind.DECISION_DOCUMENTED,
-        masked,
-        encode(masked),
-        tenant=caller.tenant,
-        provenance=caller.provenance,
-    )
-    async with (
-        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
-        entry(tx, event) as record,
-    ):
-        if record.stored is not None:
-            answer = decode(Documented, record.stored.result["answer"]).message
-            return answer.model_copy(update={"duplicate": True})
+    async with once(EventKind.DECISION_DOCUMENTED, masked, Documented, caller, stores) as (tx, record, stored):
+        if stored is not None:
+            return stored
         if masked.kind == STEP_COMPLETION:
             await _keep_outcome(tx, record, masked, caller)
         documented = Documented(decision_id=f"dec-{record.id}", warnings=scrub_warning(found))
@@ -54,8 +44,8 @@ async def _keep_outcome(tx: Transaction, record: Entry, call: DocumentDecision, 
         SQL["put_outcome"],
         scope=call.scope,
         step=call.step,
-        run=run_of(call, caller.provenance) or occurrence,
-        branch=call.branch or "",
+        run=run_of(call, caller.provenance) or short_name(occurrence, LONGEST_PART_BYTES),
+        branch=short_name(call.branch or "", LONGEST_PART_BYTES),
         visit=call.visit,
         environment=fingerprint(call.environment),
         prevented_by=prevented.repair if prevented else None,

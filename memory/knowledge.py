@@ -13,9 +13,10 @@ from memory.deadline import Answer, skipped, within
 from memory.errors import Conflict, Rejected
 from memory.ids import shown
 from memory.items import Known
-from memory.journal import EventKind, describe, entry
+from memory.journal import EventKind
 from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting
 from memory.observations import fingerprint
+from memory.once import once
 from memory.packing import note_item
 from memory.postgres import Row, load_queries, tenant_transaction
 from memory.scrub import scrub, scrub_warning
@@ -30,7 +31,7 @@ from poimen.contracts.memory_calls import (
     SearchResult,
     TierReport,
 )
-from poimen.contracts.message import decode, encode
+from poimen.contracts.message import encode
 from poimen.contracts.vocabulary import EmptyReason, Tier
 
 SQL = load_queries(__package__, "knowledge.sql")
@@ -155,20 +156,9 @@ async def retire(call: RetireKnowledge, caller: Caller, stores: Stores) -> Retir
     Conflict when the revision is another or the short id fits more than one item, Rejected for one retired already.
     """
     masked, found = await scrub(call, stores.masker)
-    event = describe(
-        EventKind.KNOWLEDGE_RETIRED,
-        masked,
-        encode(masked),
-        tenant=caller.tenant,
-        provenance=caller.provenance,
-    )
-    async with (
-        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
-        entry(tx, event) as record,
-    ):
-        if record.stored is not None:
-            answer = decode(Retired, record.stored.result["answer"]).message
-            return answer.model_copy(update={"duplicate": True})
+    async with once(EventKind.KNOWLEDGE_RETIRED, masked, Retired, caller, stores) as (tx, record, stored):
+        if stored is not None:
+            return stored
         item = (await items.find_item(tx, call.id, call.scope))["id"]
         _check(call, await tx.row(items.SQL["lock_item"], id=item))
         row = await tx.row(items.SQL["retire_item"], id=item, position=record.position, recorded_at=record.recorded_at)

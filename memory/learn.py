@@ -6,15 +6,16 @@ from typing import Final
 from memory import items
 from memory.ids import item_id, shown
 from memory.items import Known, NewItem
-from memory.journal import Entry, EventKind, Origin, describe, entry, occurrence_of
+from memory.journal import Entry, EventKind, Origin, occurrence_of
 from memory.learning.pairing import Trial
 from memory.learning.wording import seconds
 from memory.observations import fingerprint, keep_environment, occurrence_attempts, record_attempt
-from memory.postgres import Row, Transaction, tenant_transaction
+from memory.once import once
+from memory.postgres import Transaction
 from memory.scrub import scrub, scrub_warning
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import Learned, LearnFromExecution
-from poimen.contracts.message import decode, encode
+from poimen.contracts.message import encode
 
 LONGEST_TITLE: Final = 120
 
@@ -36,24 +37,13 @@ async def learn(call: LearnFromExecution, caller: Caller, stores: Stores) -> Lea
     used for another request, StoreUnavailable when the record cannot be written in time.
     """
     masked, found = await scrub(call, stores.masker)
-    event = describe(
-        EventKind.EXECUTION_LEARNED,
-        masked,
-        encode(masked),
-        tenant=caller.tenant,
-        provenance=caller.provenance,
-    )
-    async with (
-        tenant_transaction(stores.pool, caller.tenant, deadline_seconds=caller.deadline_seconds) as tx,
-        entry(tx, event) as record,
-    ):
-        if record.stored is not None:
-            answer = decode(Learned, record.stored.result["answer"]).message
-            return answer.model_copy(update={"duplicate": True})
+    async with once(EventKind.EXECUTION_LEARNED, masked, Learned, caller, stores) as (tx, record, stored):
+        if stored is not None:
+            return stored
         record_attempt(tx, record, masked, caller.provenance, call.outcome)
         keep_environment(tx, masked.environment)
         credited = await _credited(tx, masked, caller)
-        told = await _told(tx, record, masked, caller, secret=found > 0)
+        told = await _told(tx, record, masked, caller, secret=masked.lesson != call.lesson)
         learned = Learned(
             knowledge_ids=tuple(shown(item) for item in (*credited.about, *told.about)),
             learned=(*credited.sentences, *told.sentences),
@@ -73,16 +63,17 @@ async def _credited(tx: Transaction, call: LearnFromExecution, caller: Caller) -
     failed = dict.fromkeys(row["signature"] for row in rows if row["signature"] is not None)
     ids = [items.lesson_id(call.scope, step, signature) for signature in failed]
     known = await items.active_items(tx, call.scope, ids, fingerprint(call.environment), occurrence)
-    sentences = [(one.row["id"], sentence) for one in known if (sentence := _ended(one, rows))]
+    sentences = [(one.row["id"], sentence) for one in known if (sentence := _ended(one, occurrence))]
     return _Taught(about=tuple(i for i, _ in sentences), sentences=tuple(s for _, s in sentences))
 
 
-def _ended(known: Known, rows: list[Row]) -> str | None:
-    """Tell what ended a failure of this occurrence, None when nothing was credited."""
+def _ended(known: Known, occurrence: str) -> str | None:
+    """Tell what ended a failure of this occurrence, None when nothing of it was credited."""
     evidence = known.evidence
-    newest = evidence.trials[-1] if evidence and evidence.trials else None
-    if evidence is None or newest is None or not newest.worked or not rows:
+    own = [trial for trial in evidence.trials if trial.occurrence == occurrence] if evidence else []
+    if evidence is None or not own or not own[-1].worked:
         return None
+    newest = own[-1]
     tally = evidence.repairs.get(newest.applied.repair or "")
     now = f", now {tally.worked} of {tally.tried}" if tally else ""
     return f"{_action(newest)} ended {known.row['title']}{now}"

@@ -21,6 +21,7 @@ class Trial(NamedTuple):
     elapsed_seconds: float
     worked: bool
     first_repair: bool
+    occurrence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def trials_of(occurrence: Occurrence, signature: str, position: int) -> list[Tri
         if worked is not None:
             elapsed = _elapsed(attempt, first_failure)
             first_repair = repairing and not repaired
-            trials.append(Trial(position, attempt.run, attempt.environment, applied, elapsed, worked, first_repair))
+            place = (position, attempt.run, attempt.environment)
+            trials.append(Trial(*place, applied, elapsed, worked, first_repair, occurrence.id))
         repaired = repaired or repairing
         if first_failure is None and _failed_with(attempt, signature):
             first_failure = attempt
