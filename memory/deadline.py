@@ -43,13 +43,18 @@ async def within(
     try:
         async with asyncio.timeout(left):
             value = await ask(left)
+            answered = report("answered", count(value))
     except TimeoutError:
         return Answer(report("late"))
     except (PoimenError, OSError) as error:
         late = time.monotonic() >= ends_at - _NEARLY_SECONDS
         _log.warning("A tier did not answer.", tier=tier, error=type(error).__name__)
         return Answer(report("late" if late else "down"))
-    return Answer(report("answered", count(value)), value)
+    except Exception:
+        # One tier's defect takes nothing from what the others know. The text of the error may hold anything.
+        _log.exception("A tier failed unexpectedly.", tier=tier)
+        return Answer(report("down"))
+    return Answer(answered, value)
 
 
 def skipped(tier: Tier) -> Answer[T]:
