@@ -87,7 +87,11 @@ def _make_locked(attempts: Path) -> tuple[Path, int]:
     while True:
         path = attempts / new_mark()
         path.mkdir(mode=0o700, parents=True)
-        lock = _lock(path)
+        try:
+            lock = _lock(path)
+        except OSError:
+            path.rmdir()
+            raise
         if lock is not None and path.exists():
             return path, lock
         # A worker that starts just now took the folder for an abandoned one before it was locked.
@@ -100,21 +104,30 @@ def _attempts(state_dir: Path) -> Path:
 
 
 def _lock(path: Path) -> int | None:
-    """Lock a folder for as long as the descriptor is open; None when another process has it or it is gone."""
+    """Lock a folder for as long as the descriptor is open; None when another process has it or it is gone.
+
+    Raises OSError when folders cannot be locked here at all, now or ever.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    except FileNotFoundError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
 def _clear(path: Path) -> bool:
-    lock = _lock(path)
+    try:
+        lock = _lock(path)
+    except OSError:
+        lock = None  # it may be in use; the first command tells what is wrong
     if lock is None:
         return False
     end_marked(mark_text(path.name).encode())
