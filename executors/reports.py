@@ -34,12 +34,12 @@ def read_report(path: Path, purpose: Purpose, mask: Mask, warnings: list[str]) -
         warnings.append(f"the report is larger than {MOST_REPORT_BYTES:,} bytes and was ignored")
         return None
     try:
-        decoded = decode(StepReport, mask.text(data.decode("utf-8", "replace")), "The report")
+        decoded = decode(StepReport, data.decode("utf-8", "replace"), "The report")
     except InvalidInput as error:
-        warnings.append(f"the report was ignored: {error}")
+        warnings.append(f"the report was ignored: {mask.text(str(error))}")
         return None
-    warnings.extend(f"the report: {warning}" for warning in decoded.warnings[:_MOST_WARNINGS])
-    return _cut(decoded.message, _BYTES.get(purpose, {}), warnings)
+    warnings.extend(f"the report: {mask.text(warning)}" for warning in decoded.warnings[:_MOST_WARNINGS])
+    return _cut(_masked(decoded.message, mask), _BYTES.get(purpose, {}), warnings)
 
 
 def read_checkpoint(path: Path, mask: Mask, warnings: list[str]) -> bytes | None:
@@ -58,6 +58,16 @@ def read_checkpoint(path: Path, mask: Mask, warnings: list[str]) -> bytes | None
         warnings.append(f"the checkpoint is larger than {MOST_CHECKPOINT_BYTES:,} bytes; the one before it stays")
         return None
     return mask.text(text).encode()
+
+
+def _masked(report: StepReport, mask: Mask) -> StepReport:
+    # Text by text, once it is read: JSON may write a character of a value in several ways.
+    changes: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = getattr(report, name)
+        if value is not None:
+            changes[name] = mask.text(value) if isinstance(value, str) else tuple(mask.text(item) for item in value)
+    return report.model_copy(update=changes)
 
 
 def _cut(report: StepReport, limits: Mapping[str, int], warnings: list[str]) -> StepReport:

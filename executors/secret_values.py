@@ -9,6 +9,7 @@ from executors.settings import ExecutorSettings
 
 MASKED = "[masked]"
 _SHORTEST = 4  # characters: shorter values stand in ordinary text too, and would tear it up
+_FIT_FOR_HTML = {ord(character): f"\\u{ord(character):04x}" for character in "<>&'"}
 _SAFE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -89,7 +90,9 @@ def _forms(values: Iterable[str]) -> list[bytes]:
     forms: set[bytes] = set()
     for value in values:
         if len(value) >= _SHORTEST:
-            # A report is JSON, and programs print what they have been given as JSON too.
-            written = (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+            # Programs print what they have been given as JSON too, and some escape more of it than JSON asks for.
+            written = [value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]]
+            written += [form.replace("/", r"\/") for form in written[1:]]
+            written += [form.translate(_FIT_FOR_HTML) for form in written[1:]]
             forms |= {form.encode("utf-8", "surrogateescape") for form in written}
     return sorted(forms, key=len, reverse=True)
