@@ -2,7 +2,9 @@
 
 import asyncio
 import hashlib
+import os
 import stat
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,6 +20,8 @@ _MOST_PROBES = 64  # what a fingerprint holds
 _LONGEST = 512  # characters of a value
 _HASH_DIGITS = 12
 _AT_ONCE = 4
+_CHUNK = 1024 * 1024  # bytes
+_TOO_LATE = "took too long"
 
 
 class _Unknown(Exception):
@@ -33,13 +37,15 @@ async def gather_environment(
     """Return the value of each probe by its name, and a warning for each that has none.
 
     A probe that fails has the value ``unknown: REASON``, so that two machines that fail alike count as alike.
+    All of them end within `fingerprint_seconds`; one that is not over by then is unknown too.
     """
+    ends_at = time.monotonic() + settings.fingerprint_seconds
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def probe_one(probe: EnvironmentProbe) -> str:
         async with turns:
             stop = Stop()
-            work = in_thread(lambda: _value(probe, workspace, settings, stop))
+            work = in_thread(lambda: _value(probe, workspace, settings, stop, ends_at))
             work.add_done_callback(lambda _: stop.close())
             return await attend(work, stop, heartbeat)
 
@@ -53,35 +59,48 @@ async def gather_environment(
     return values, tuple(warnings)
 
 
-def _value(probe: EnvironmentProbe, workspace: Path | None, settings: ExecutorSettings, stop: Stop) -> str:
+def _value(
+    probe: EnvironmentProbe, workspace: Path | None, settings: ExecutorSettings, stop: Stop, ends_at: float
+) -> str:
     try:
         if probe.variable is not None:
-            return variable(probe.variable, settings)[:_LONGEST]
+            # Among the variables that commands may have are keys, and a fingerprint is kept for good.
+            return _short(hashlib.sha256(os.fsencode(variable(probe.variable, settings))))
+        if time.monotonic() >= ends_at:
+            raise _Unknown(_TOO_LATE)
         if workspace is None:
             raise _Unknown("the workspace is not allowed here")
         if probe.file is not None:
-            return _file_hash(find_inside(workspace, probe.file, "the file"))
+            return _file_hash(find_inside(workspace, probe.file, "the file"), ends_at)
         if probe.command:
-            return _first_line(probe.command, workspace, settings, stop)
+            return _first_line(probe.command, workspace, settings, stop, ends_at)
         raise _Unknown("the probe names no command, file or variable")
     except (_Unknown, NotAllowed) as error:
         return f"unknown: {error}"
 
 
-def _file_hash(path: Path) -> str:
+def _file_hash(path: Path, ends_at: float) -> str:
+    digest = hashlib.sha256()
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _Unknown("not a regular file")
         with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            while part := file.read(_CHUNK):
+                digest.update(part)
+                if time.monotonic() >= ends_at:
+                    raise _Unknown(_TOO_LATE)
     except FileNotFoundError:
         raise _Unknown("no such file") from None
     except OSError:
         raise _Unknown("the file cannot be read") from None
-    return f"sha256:{digest[:_HASH_DIGITS]}"
+    return _short(digest)
 
 
-def _first_line(argv: tuple[str, ...], cwd: Path, settings: ExecutorSettings, stop: Stop) -> str:
+def _short(digest: "hashlib._Hash") -> str:
+    return f"sha256:{digest.hexdigest()[:_HASH_DIGITS]}"
+
+
+def _first_line(argv: tuple[str, ...], cwd: Path, settings: ExecutorSettings, stop: Stop, ends_at: float) -> str:
     if not settings.command_enabled:
         raise _Unknown("the command executor is switched off here")
     ends = BothEnds()
@@ -89,7 +108,7 @@ def _first_line(argv: tuple[str, ...], cwd: Path, settings: ExecutorSettings, st
         argv=argv,
         cwd=cwd,
         env=settings.base_environment,
-        timeout_seconds=settings.probe_seconds,
+        timeout_seconds=max(0.0, min(settings.probe_seconds, ends_at - time.monotonic())),
         grace_seconds=settings.grace_seconds,
         mark=new_mark(),
     )

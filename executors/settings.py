@@ -40,4 +40,6 @@ class ExecutorSettings:
     grace_seconds: float = 2.0  # between TERM and KILL
     output_limit_bytes: int = 2 * 1024**3  # of one output in the store; what comes after it is counted and dropped
     output_days: float = 14.0  # after which a stored output is removed, unless it was stored again
-    probe_seconds: float = 10.0
+    probe_seconds: float = 10.0  # of one source of the environment
+    # Of all of them together: what is claimed must be answered within a minute, grace periods included.
+    fingerprint_seconds: float = 40.0

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from executors.environment import gather_environment
+from executors.process import _LATE_SECONDS
 from poimen.contracts.execution import EnvironmentProbe
 
 
@@ -20,8 +21,8 @@ async def test_each_kind_of_probe_has_its_value(settings, workspace):
         image={"variable": "IMAGE"},
     )
     values, warnings = await gather_environment(asked, workspace, limits)
-    digest = hashlib.sha256(b"locked").hexdigest()[:12]
-    assert values == {"tool": "v1.2", "lock": f"sha256:{digest}", "image": "base:12"}
+    digest, image = (hashlib.sha256(content).hexdigest()[:12] for content in (b"locked", b"base:12"))
+    assert values == {"tool": "v1.2", "lock": f"sha256:{digest}", "image": f"sha256:{image}"}
     assert warnings == ()
 
 
@@ -70,3 +71,32 @@ async def test_more_probes_than_a_fingerprint_holds_are_left_out(settings, works
     values, warnings = await gather_environment(asked, workspace, settings)
     assert len(values) == 64
     assert warnings[-1] == "70 environment probes; the first 64 were taken"
+
+
+async def test_no_value_of_a_variable_is_in_the_fingerprint(settings, workspace):
+    keys = {"API_KEY": "sk-first-key", "OTHER_KEY": "sk-other\udcff"}
+    limits = replace(settings, allowed_variables=frozenset(keys), variables=keys)
+    asked = probes(**{name.lower(): {"variable": name} for name in keys})
+    values, _ = await gather_environment(asked, workspace, limits)
+    assert "sk-" not in str(values)
+    assert values["api_key"] != values["other_key"]
+    assert (await gather_environment(asked, workspace, limits))[0] == values
+
+
+async def test_all_probes_share_one_deadline(settings, workspace):
+    limits = replace(settings, probe_seconds=600.0, fingerprint_seconds=0.5)
+    commands = {f"slow{number}": {"command": ("sh", "-c", f"touch {number}; sleep 600")} for number in range(12)}
+    asked = probes(**commands, late={"file": "gone"})
+    values, warnings = await gather_environment(asked, workspace, limits)
+    assert {value.removeprefix("unknown: ") for value in values.values()} == {
+        "the command took too long",
+        "took too long",
+    }
+    assert values["late"] == "unknown: took too long"
+    assert len(warnings) == 13
+    assert len(list(workspace.iterdir())) < 12
+
+
+def test_a_claim_is_answered_before_it_counts_as_lost(settings):
+    latest = settings.fingerprint_seconds + settings.grace_seconds + _LATE_SECONDS
+    assert latest + settings.probe_seconds / 2 < 60

@@ -246,7 +246,7 @@ class EnvironmentSource(Part):
 
     command: Argv | None = Field(None, description=_ARGV)
     file: RelativePath | None = Field(None, description="A file in the workspace, by content.")
-    env: Variable | None = Field(None, description="A variable of the executor, by value.")
+    env: Variable | None = Field(None, description="A variable of the executor, by a hash of its value.")
 
     @model_validator(mode="before")
     @classmethod
