@@ -40,6 +40,8 @@ async def run_model(request: RunModel, settings: ExecutorSettings) -> ModelResul
             result = await _ask(request, prompt, endpoint, settings)
     except (TimeoutError, httpx.TimeoutException):
         result = ModelResult(end="timed_out", detail=f"no complete answer within {limit:g} s")
+    except _NoProxy:
+        result = ModelResult(end="not_configured", detail="the model's proxy is not one the executor can speak to")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         result = ModelResult(end="unavailable", detail=_transport_failure(error))
     except UnicodeError:
@@ -55,9 +57,20 @@ def _tls() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
+class _NoProxy(Exception):
+    """A proxy that no client can be made for; the error of the client names it, and with it its password."""
+
+
+def _client(endpoint: ModelEndpoint) -> httpx.AsyncClient:
+    try:
+        # trust_env stays off: proxies and certificates of the worker's environment are no setting of the executor.
+        return httpx.AsyncClient(timeout=None, trust_env=False, proxy=endpoint.proxy, verify=_tls())  # noqa: S113  because the whole exchange has one time-out outside
+    except (ImportError, ValueError, httpx.InvalidURL):
+        raise _NoProxy from None
+
+
 async def _ask(request: RunModel, prompt: str, endpoint: ModelEndpoint, settings: ExecutorSettings) -> ModelResult:
-    # trust_env stays off: proxies and certificates of the worker's environment are no setting of the executor.
-    client = httpx.AsyncClient(timeout=None, trust_env=False, proxy=endpoint.proxy, verify=_tls())  # noqa: S113  because the whole exchange has one time-out outside
+    client = _client(endpoint)
     url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
     async with (
         client,

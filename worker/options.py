@@ -118,6 +118,8 @@ OPTIONS: Mapping[str, Option] = {
     "commands": Option(_switch, True),
     "commands_at_once": Option(_count, 16),
     "command_path": Option(_text),
+    # After which a stored output is removed, unless it was stored again.
+    "output_days": Option(_number(float, 0.01, "a number of days"), 14.0),
     "allowed_variables": Option(_names, ()),
     "models_file": Option(_path),
 }

@@ -110,6 +110,7 @@ class Settings:
             variables={name: self.variables[name] for name in sorted(allowed) if name in self.variables},
             models=self._models(),
             base_environment={"PATH": path, "LANG": "C.UTF-8"},
+            output_days=self.values["output_days"],
         )
 
     def shown(self) -> dict[str, str]:
@@ -151,7 +152,7 @@ class Settings:
                 max_tokens=int(table["max_tokens"]) if "max_tokens" in table else None,
                 timeout=float(table.get("timeout", 600)),
                 headers={str(key): self._resolved(value, label) or "" for key, value in headers.items()},
-                proxy=self._resolved(table.get("proxy"), label),
+                proxy=_proxy(self._resolved(table.get("proxy"), label), label),
             )
         except (TypeError, ValueError):
             raise SettingsError(f"{label}: max_tokens and timeout must be numbers.") from None
@@ -168,6 +169,19 @@ class Settings:
             name = safe_name(str(value).removeprefix("env:")) or "it names"
             raise SettingsError(f"{label}: the variable {name} is not set.")
         return known
+
+
+def _proxy(url: str | None, label: str) -> str | None:
+    if url is None:
+        return None
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise SettingsError(f"{label}: proxy must be a URL that begins with http:// or https://.")
+    return url
 
 
 def _host_id(state: Path) -> str:

@@ -290,3 +290,13 @@ async def test_a_model_that_is_not_configured_names_those_that_are(models):
         "not_configured",
         'the model is not configured on the executor; configured: "small"',
     )
+
+
+@pytest.mark.parametrize(
+    "proxy", ["ftp://user:hunter2@proxy:1", "proxy", "http://user:hunter2@proxy:none", "socks9://user:hunter2@proxy:1"]
+)
+async def test_a_proxy_that_cannot_be_used_is_a_result(models, proxy):
+    limits = replace(models, models={"small": replace(models.models["small"], proxy=proxy)})
+    result = await run_model(ask(), limits)
+    assert result.end == "not_configured"
+    assert result.detail == "the model's proxy is not one the executor can speak to"

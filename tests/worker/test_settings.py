@@ -6,6 +6,7 @@ from worker.options import SettingsError
 from worker.settings import Settings
 
 MEMORY = {"POIMEN_POSTGRES_DSN": "postgresql://app:hunter22@db/poimen", "POIMEN_MASKING_KEY": "key"}
+PROXY = "Model small: proxy must be a URL that begins with http:// or https://."
 
 
 def refused(variables: dict[str, str]) -> str:
@@ -33,6 +34,7 @@ def test_what_a_step_is_given_by_its_executor_is_no_setting() -> None:
         ("POOL_SIZE", "0", "POIMEN_POOL_SIZE must be a whole number, 1 or more."),
         ("POOL_SIZE", "many", "POIMEN_POOL_SIZE must be a whole number, 1 or more."),
         ("GRACE_SECONDS", "nan", "POIMEN_GRACE_SECONDS must be a number of seconds."),
+        ("OUTPUT_DAYS", "0", "POIMEN_OUTPUT_DAYS must be a number of days."),
         ("ROLE", "boss", 'POIMEN_ROLE must be one of "memory", "executor", "all".'),
         ("COMMANDS", "maybe", 'POIMEN_COMMANDS must be "on" or "off".'),
     ],
@@ -136,6 +138,19 @@ def test_models_are_read_with_their_key_from_a_variable(tmp_path: Path) -> None:
     assert "tk-1" in settings.memory().secrets
 
 
+def test_a_model_may_be_reached_through_a_proxy(tmp_path: Path) -> None:
+    (tmp_path / "models.toml").write_text('[small]\nbase_url = "u"\nmodel = "m"\nproxy = "env:PROXY"\n')
+    variables = {"POIMEN_STATE": str(tmp_path), "POIMEN_MODELS_FILE": str(tmp_path / "models.toml")}
+    settings = Settings.load({**variables, "PROXY": "http://user:pw@proxy:3128"})
+    assert settings.executor().models["small"].proxy == "http://user:pw@proxy:3128"
+
+
+def test_outputs_are_kept_for_as_many_days_as_are_set(tmp_path: Path) -> None:
+    variables = {"POIMEN_STATE": str(tmp_path)}
+    assert Settings.load(variables).executor().output_days == 14
+    assert Settings.load({**variables, "POIMEN_OUTPUT_DAYS": "0.5"}).executor().output_days == 0.5
+
+
 def test_memory_needs_no_key_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "models.toml").write_text('[small]\nbase_url = "u"\nmodel = "m"\napi_key = "env:ELSEWHERE"\n')
     Settings.load({**MEMORY, "POIMEN_MODELS_FILE": str(tmp_path / "models.toml")}).memory()
@@ -147,6 +162,10 @@ def test_memory_needs_no_key_of_a_model(tmp_path: Path) -> None:
         ('base_ur = "x"', 'Model small has no setting "base_ur"; did you mean "base_url"?'),
         ('base_url = "x"', 'Model small needs "model".'),
         ('base_url = "x"\nmodel = "m"\napi_key = "env:NOPE"', "Model small: the variable NOPE is not set."),
+        ('base_url = "x"\nmodel = "m"\nproxy = "ftp://user:hunter2@proxy:1"', PROXY),
+        ('base_url = "x"\nmodel = "m"\nproxy = "proxy:3128"', PROXY),
+        ('base_url = "x"\nmodel = "m"\nproxy = "http://"', PROXY),
+        ('base_url = "x"\nmodel = "m"\nproxy = "http://proxy:none"', PROXY),
         ('base_url = "x"\nmodel = "m"\ntimeout = "soon"', "Model small: max_tokens and timeout must be numbers."),
     ],
 )
