@@ -110,7 +110,7 @@ def test_every_variable_on_a_page_is_one() -> None:
     assert of_steps <= set(re.findall(r"`(POIMEN_\w+)`", HARNESS))
     text = "\n".join(page.read_text() for page in PAGES)
     for name in set(re.findall(r"\bPOIMEN_\w+", text)) - of_steps:
-        value = {"POIMEN_COMMANDS": "off", "POIMEN_MODELS_FILE": ""}.get(name, "/a")
+        value = {"POIMEN_COMMANDS": "off", "POIMEN_MODELS_FILE": "", "POIMEN_OUTPUT_DAYS": "7"}.get(name, "/a")
         read_options({name: value})
 
 
