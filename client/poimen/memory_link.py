@@ -4,6 +4,7 @@ One lost call silences memory for 30 s; the next call after that is the probe, a
 record that could not be written joins the backlog under the key it already has.
 """
 
+import asyncio
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
@@ -97,7 +98,12 @@ class MemoryLink:
         return self.silent_until is not None and self.caller.now() < self.silent_until
 
     async def _tell(self, activity: str, call: Call, answer: type[A], summary: str) -> A | None:
-        told = await self._ask(activity, call, answer, summary)
+        try:
+            told = await self._ask(activity, call, answer, summary)
+        except asyncio.CancelledError:
+            # Whether it arrived is not known; under its own key a second copy does no harm.
+            self._keep(activity, call)
+            raise
         # A final refusal would be refused again; only what was lost is worth sending again.
         if told.lost:
             self._keep(activity, call)

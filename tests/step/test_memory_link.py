@@ -220,3 +220,15 @@ async def test_a_tier_that_is_down_beside_the_journal_silences_nothing(link: Mem
     await link.recall(GetContext(**WHO), "recall")
 
     assert not link.silent
+
+
+async def test_a_record_whose_call_is_cancelled_waits_as_well(link: MemoryLink, caller: Caller) -> None:
+    caller.gate = asyncio.Event()
+    telling = asyncio.create_task(link.learn(success(), "learn"))
+    await asyncio.sleep(0)
+
+    telling.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await telling
+    assert kept_keys(link) == ["run-1:serve:1:1:learn"]
