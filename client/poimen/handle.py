@@ -1,7 +1,7 @@
 """Memory for a workflow of your own: two lines around an activity, or ``run_step`` for a verification in the loop."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -25,8 +25,13 @@ from poimen.step_loop import StepLoop, run_step
 from poimen.step_messages import check_spec
 from poimen.step_rules import LONGEST_WAIT, Move, StepPolicy
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
-from poimen.temporal_memory import TemporalMemory
+from poimen.temporal_memory import TemporalMemory, was_cancelled
 
+# Attempts of one activity with memory between them; each is some 20 events of the caller's history.
+MOST_ATTEMPTS = 50
+# A history ends its workflow at 51,200 events or 50 MiB; the rest of the workflow needs most of that.
+_MOST_EVENTS = 10_000
+_MOST_HISTORY_BYTES = 10 * 1024 * 1024
 _VISITS = "__poimen_visits__"
 
 T = TypeVar("T")
@@ -117,28 +122,34 @@ class Memory:
 
         A name or a policy that no step can have fails the workflow with ``InvalidInput``.
         """
-        info = workflow.info()
+        info, visit = workflow.info(), _next_visit(self, step)
         spec = StepSpec(
             scope=self.scope,
             step=step,
             key=info.run_id,
             policy=policy,
-            run=self.run or info.first_execution_run_id,
+            # Not the first run of the chain: visits begin at 1 again in each execution of it.
+            run=self.run or info.original_execution_run_id,
             branch=None if info.run_id == info.original_execution_run_id else info.run_id[:8],
             tenant=self.tenant,
-            visit=_next_visit(self, step),
+            visit=visit,
             environment=self.environment,
             memory=self.mode,
             **more,
         )
         _check(spec)
-        return spec
+        # A run that the caller names may be the same for many executions.
+        return replace(spec, occurrence_id=f"{info.run_id}:{step}:{visit}")
 
     async def deliver(self) -> None:
         """Hand records that could not be written to an abandoned child on memory's queue."""
-        pending, self.link.pending, self.link.dropped = self.link.pending, [], 0
-        info = workflow.info()
-        for number, records in enumerate(batches(pending), 1):
+        if self.link.pending:
+            await _to_its_end(self._hand_over())
+        self.link.dropped = 0
+
+    async def _hand_over(self) -> None:
+        link, info = self.link, workflow.info()
+        for number, records in enumerate(batches(list(link.pending)), 1):
             await workflow.start_child_workflow(
                 "DeliverRecords",
                 encode(DeliverRecordsInput(records=tuple(records), queue=self.queue)),
@@ -147,6 +158,8 @@ class Memory:
                 task_queue=self.queue,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )
+            handed_over = set(map(id, records))
+            link.pending = [record for record in link.pending if id(record) not in handed_over]
 
 
 class StepBlock:
@@ -155,6 +168,10 @@ class StepBlock:
     def __init__(self, memory: Memory, spec: StepSpec) -> None:
         self._memory, self._ports = memory, _BlockPorts()
         self._loop = StepLoop(StepState(spec, workflow.now(), spec.policy), self._ports, memory.link)
+        if TYPE_CHECKING:
+            # On the instance, where a type checker keeps all overloads.
+            self.execute_activity = workflow.execute_activity
+            self.execute_activity_method = workflow.execute_activity_method
         # The error that ended the block's latest activity, and the move that made it the end.
         self._ended: tuple[BaseException, Move] | None = None
 
@@ -165,16 +182,21 @@ class StepBlock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            await self._end(error)
+        finally:
+            await self._memory.deliver()
+
+    async def _end(self, error: BaseException | None) -> None:
         loop = self._loop
         if error is None:
             await self._passed()
-        elif isinstance(error, asyncio.CancelledError) or is_cancelled_exception(error):
+        elif isinstance(error, asyncio.CancelledError) or was_cancelled(error):
             await loop.finish("cancelled", "the step was cancelled")
         elif isinstance(error, Exception):
             known = self._ended is not None and _stems_from(error, self._ended[0])
             move = self._ended[1] if self._ended and known else await self._body_failed(error)
             await loop.finish(move.end or "failed", move.reason)
-        await self._memory.deliver()
 
     @property
     def context(self) -> RenderedContext:
@@ -187,10 +209,7 @@ class StepBlock:
         """The context package as memory delivered it, None when memory was lost."""
         return self._loop.state.package
 
-    if TYPE_CHECKING:
-        execute_activity = staticmethod(workflow.execute_activity)
-        execute_activity_method = staticmethod(workflow.execute_activity_method)
-    else:
+    if not TYPE_CHECKING:
 
         async def execute_activity(self, activity: Any, *arguments: Any, **options: Any) -> Any:
             """Run an activity with memory between its attempts; parameters are ``workflow.execute_activity``'s.
@@ -211,15 +230,18 @@ class StepBlock:
         whole = options.pop("schedule_to_close_timeout", None)
         self._ended = None
         loop.state.policy = self._ports.policy = _bounds(policy, whole, loop.state, begun)
+        made, once = 0, RetryPolicy(maximum_attempts=1)
         while True:
-            limits = _limits(options, whole, begun)
-            started_at = workflow.now()
+            rest = _rest(policy, made, loop.state) if made and _is_long(made) else None
+            started_at, made = workflow.now(), made + 1
             try:
-                answer = await execute(activity, *arguments, retry_policy=RetryPolicy(maximum_attempts=1), **limits)
+                answer = await execute(
+                    activity, *arguments, retry_policy=rest or once, **_limits(options, whole, begun)
+                )
             except ActivityError as error:
-                if is_cancelled_exception(error):
+                if was_cancelled(error):
                     raise
-                move = await self._activity_failed(error, policy, started_at)
+                move = await self._activity_failed(error, policy, started_at, last=rest is not None)
                 if move.end is not None:
                     self._ended = error, move
                     raise
@@ -229,8 +251,12 @@ class StepBlock:
                 loop.count(AttemptReport("succeeded", seconds=_seconds(started_at)))
                 return answer
 
-    async def _activity_failed(self, error: ActivityError, policy: RetryPolicy, started_at: datetime) -> Move:
+    async def _activity_failed(
+        self, error: ActivityError, policy: RetryPolicy, started_at: datetime, *, last: bool
+    ) -> Move:
         report = replace(report_of(error, policy), seconds=_seconds(started_at))
+        if last:
+            report = replace(report, final=report.final or "the server's own retries ended without success")
         self._loop.count(report)
         return await self._loop.failed(report)
 
@@ -261,6 +287,8 @@ def _stems_from(error: BaseException, origin: BaseException) -> bool:
 
 def report_of(error: BaseException, policy: RetryPolicy) -> AttemptReport:
     """Read a failed activity or an exception of the block as a failed attempt."""
+    if is_cancelled_exception(error):
+        return AttemptReport("failed", "cancelled", f"{type(error).__name__}: what the step waited for was cancelled")
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, exceptions.TimeoutError):
         lost = cause.type == exceptions.TimeoutType.HEARTBEAT
@@ -318,7 +346,7 @@ class _CallablePorts(_BlockPorts, Generic[T]):
             value = await self._attempt(StepAttempt(work.attempt, work.context, work.seconds_left))
             said = await self._verify(value) if self._verify else None
         except Exception as error:
-            if is_cancelled_exception(error):
+            if was_cancelled(error):
                 raise asyncio.CancelledError from error
             self.raised = error
             return replace(report_of(error, RetryPolicy()), seconds=_seconds(started_at))
@@ -332,7 +360,7 @@ class _CallablePorts(_BlockPorts, Generic[T]):
         try:
             await self._repairs[repair]()
         except Exception as error:
-            if is_cancelled_exception(error):
+            if was_cancelled(error):
                 raise asyncio.CancelledError from error
             # A repair that failed is told to memory; only the attempt that follows decides about the step.
             workflow.logger.warning("repair %s failed before attempt %s", repair, attempt)
@@ -352,6 +380,41 @@ def _bounds(policy: RetryPolicy, whole: timedelta | None, state: StepState, begu
         seconds_budget=None if whole is None else state.seconds(begun) + whole.total_seconds(),
         seconds_owner="activity",
     )
+
+
+def _is_long(made: int) -> bool:
+    info = workflow.info()
+    return (
+        made >= MOST_ATTEMPTS
+        or info.get_current_history_length() >= _MOST_EVENTS
+        or info.get_current_history_size() >= _MOST_HISTORY_BYTES
+    )
+
+
+def _rest(policy: RetryPolicy, made: int, state: StepState) -> RetryPolicy:
+    """Return the caller's policy for the attempts that are left, going on from the delay it had come to."""
+    bounds = state.policy
+    delay = bounds.delay(state.spent.waits)
+    return replace(
+        policy,
+        initial_interval=timedelta(seconds=delay) if delay > 0 else policy.initial_interval,
+        maximum_interval=policy.maximum_interval or timedelta(seconds=bounds.longest_delay),
+        maximum_attempts=max(1, policy.maximum_attempts - made) if policy.maximum_attempts > 0 else 0,
+    )
+
+
+async def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run work that a cancellation may not cut short; the cancellation is raised after it."""
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    await task
 
 
 def _wait(interval: timedelta) -> float:

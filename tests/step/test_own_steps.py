@@ -1,5 +1,6 @@
 """A caller's own steps: what is refused at once, how failures read, and what bounds them."""
 
+import asyncio
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, RetryState, T
 from temporalio.worker import Worker
 
 from poimen import Memory, StepAttempt, StepPolicy
-from poimen.handle import _bounds, _stems_from, report_of
+from poimen.handle import _bounds, _stems_from, _to_its_end, report_of
 from poimen.step_rules import LONGEST_WAIT
 from poimen.step_state import StepState
 from tests.step.scripted_world import START, spec
@@ -176,3 +177,22 @@ def test_an_error_of_another_place_is_not_the_activitys() -> None:
     wrapped.__cause__ = origin
 
     assert [_stems_from(error, origin) for error in (origin, wrapped, other)] == [True, True, False]
+
+
+async def test_what_is_handed_over_is_not_cut_short_by_a_cancellation() -> None:
+    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hand_over() -> None:
+        begun.set()
+        await go_on.wait()
+        done.set()
+
+    delivering = asyncio.create_task(_to_its_end(hand_over()))
+    await begun.wait()
+    delivering.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+
+    with pytest.raises(asyncio.CancelledError):
+        await delivering
+    assert done.is_set()
