@@ -25,10 +25,14 @@ class AttemptTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTold:
-    """One step execution; `end` is None while it is not documented, `prevention` is (repair, because)."""
+    """One step execution; `end` is None while it is not documented, `prevention` is (repair, because).
+
+    `branch` is None before a reset.
+    """
 
     step: str
     visit: int
+    branch: str | None
     end: str | None
     reason: str
     observed: bool
@@ -41,7 +45,9 @@ class StepTold:
 
     @property
     def label(self) -> str:
-        return self.step if self.visit == 1 else f"{self.step}, visit {self.visit}"
+        visit = f", visit {self.visit}" if self.visit > 1 else ""
+        branch = f", branch {self.branch}" if self.branch else ""
+        return f"{self.step}{visit}{branch}"
 
 
 def tell_step(told: StepTold) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from memory.errors import NotFound
 from memory.ids import shown
@@ -46,6 +47,14 @@ class Explanation:
         return "\n".join(line for lines in told for line in lines)
 
 
+class _Execution(NamedTuple):
+    """One step execution of a run: a reset begins a branch, in which visits are counted anew."""
+
+    step: str
+    visit: int
+    branch: str | None
+
+
 @dataclass(slots=True)
 class _Facts:
     """What is on record of one step execution."""
@@ -66,7 +75,7 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
         run, events = await events_named(tx, run_or_workflow_id)
         facts = _facts(events, await tx.rows(SQL["deliveries"], run=run))
         name = await run_name(tx, run)
-    steps = tuple(_told(*key, known) for key, known in facts.items() if step in {None, key[0]})
+    steps = tuple(_told(execution, known) for execution, known in facts.items() if step in {None, execution.step})
     if not steps and step is not None:
         raise NotFound(f"{name} has no step of that name on record.")
     return Explanation(name, run, steps)
@@ -84,13 +93,15 @@ async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEv
     return row["run"], await events_of_run(tx, row["run"])
 
 
-def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[tuple[str, int], _Facts]:
-    facts: dict[tuple[str, int], _Facts] = {}
+def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[_Execution, _Facts]:
+    facts: dict[_Execution, _Facts] = {}
     for event in events:
         if event.step is not None:
-            _add(facts.setdefault((event.step, event.visit or 1), _Facts()), event)
+            execution = _Execution(event.step, event.visit or 1, event.branch)
+            _add(facts.setdefault(execution, _Facts()), event)
     for row in receipts:
-        facts.setdefault((row["step"], row["visit"] or 1), _Facts()).receipts.append(row)
+        execution = _Execution(row["step"], row["visit"] or 1, row["branch"])
+        facts.setdefault(execution, _Facts()).receipts.append(row)
     return facts
 
 
@@ -108,14 +119,15 @@ def _add(known: _Facts, event: RecordedEvent) -> None:
         known.decision = restored(DocumentDecision, event.payload)
 
 
-def _told(step: str, visit: int, known: _Facts) -> StepTold:
+def _told(execution: _Execution, known: _Facts) -> StepTold:
     decision = known.decision
     documented = {record.attempt: record for record in decision.attempts} if decision else {}
     numbers = sorted({*documented, *known.failed, *known.ended})
     delivered = {item: None for row in known.receipts for item in row["item_ids"]}
     return StepTold(
-        step=step,
-        visit=visit,
+        step=execution.step,
+        visit=execution.visit,
+        branch=execution.branch,
         end=decision.end if decision else None,
         reason=decision.reasoning if decision else "",
         observed=bool(decision and decision.memory == "observe"),

@@ -45,5 +45,5 @@ limit 1
 -- What was delivered to the attempts of a run.
 select * from receipts
 where tenant = %(tenant)s and run = %(run)s and step is not null
-order by step, visit, attempt, recorded_at
+order by step, branch nulls first, visit, attempt, recorded_at
 

@@ -59,9 +59,9 @@ class _Batch:
 class Follower:
     """Hands the events of one tenant to `apply`, in batches, one holder at a time.
 
-    `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. When it fails, its
-    events are handed to it one by one, each some times, and those that still fail are parked; StoreUnavailable is waited
-    out and parks nothing.
+    `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. When it fails,
+    its events are handed to it one by one, each some times, and those that still fail are parked; StoreUnavailable is
+    waited out and parks nothing.
     """
 
     def __init__(

@@ -67,6 +67,7 @@ class ActedStep:
     scope: str = "acme/api"
     most_attempts: int = 4
     environment: dict[str, str] = field(default_factory=dict)
+    branch: str | None = None
 
     async def run(self, run: str, world: World, *, follow: bool = True) -> Acted:
         acted, applied, done = Acted(), AppliedAction(), []
@@ -102,6 +103,7 @@ class ActedStep:
         return {
             "scope": self.scope,
             "run": run,
+            "branch": self.branch,
             "step": self.step,
             "attempt": number,
             "tool": "executor",
@@ -109,7 +111,11 @@ class ActedStep:
         }
 
     def _caller(self, run: str, number: int, verb: str) -> Caller:
-        return caller(key=f"{run}:{self.step}:1:{number}:{verb}", workflow_id=f"{run}/{self.step}", run_id=f"id-{run}")
+        return caller(
+            key=f"{run}:{self.branch}:{self.step}:1:{number}:{verb}",
+            workflow_id=f"{run}/{self.step}",
+            run_id=f"id-{run}",
+        )
 
     async def _recall(self, run: str, number: int, acted: Acted) -> ContextPackage:
         last = acted.analyses[-1].signature if acted.analyses else None

@@ -99,7 +99,7 @@ async def test_a_step_that_is_tried_for_ever_is_known_by_its_latest_attempts(
 async def test_others_have_their_turn_while_much_evidence_is_folded(stores: Stores, database: Database) -> None:
     await fill_busy_step(database, kinds=12, runs=200, attempts=12)
     record = await read(stores, GetContext(scope=SCOPE, step=STEP))
-    assert await turns_during(told_aside(record.lessons, record.attempts, "")) > 3
+    assert await turns_during(told_aside(record.lessons, record.attempts, "")) > 0
     assert await turns_during(told_aside(record.lessons, record.attempts[:10], "")) == 0
 
 

@@ -56,3 +56,16 @@ async def test_an_unknown_run_and_an_unknown_step_are_told_clearly(stores: Store
         await explain(stores, "local", "rel-1", "deploy")
     with pytest.raises(NotFound):
         await explain(stores, "other", "rel-1")
+
+
+async def test_what_a_step_did_before_a_reset_and_after_it_is_told_apart(stores: Stores) -> None:
+    await ActedStep(stores, most_attempts=2).run("rel-1", incurable(), follow=False)
+    await ActedStep(stores, branch="4f2a91c0").run("rel-1", cured_by("free-port"))
+    before, after = (await explain(stores, "local", "rel-1", "serve")).steps
+    assert (before.label, after.label) == ("serve", "serve, branch 4f2a91c0")
+    assert (before.end, after.end) == ("failed", "succeeded")
+    # Each tells its own attempts and what was delivered to it.
+    assert [attempt.failed for attempt in before.attempts] == [True, True]
+    assert [attempt.failed for attempt in after.attempts][-1] is False
+    assert before.empty_reasons
+    assert after.delivered
