@@ -49,6 +49,8 @@ class _Errand:
     seconds: float
     # Whether the budget, not the step, set the seconds.
     cut: bool
+    # What the time budget leaves to the call and to its wait in a queue; None is no limit.
+    left: float | None = None
 
     @property
     def budget_seconds(self) -> float | None:
@@ -92,7 +94,7 @@ async def repair(body: Repair, step: str, number: int, place: WorkPlace, seconds
     if place.unavailable is not None:
         return None
     errand = _errand(place, step, number, "repair", body.timeout, seconds_left)
-    result = await run_command(place.queue, _command(body, errand), f"repair {body.id}")
+    result = await run_command(place.queue, _command(body, errand), f"repair {body.id}", errand.left)
     return None if isinstance(result, CallFailure) else result.exit_code
 
 
@@ -110,10 +112,12 @@ async def _run(step: Step, work: AttemptWork, place: WorkPlace, checkpoint: Outp
     if run.model is not None:
         context = used_by(run.prompt or "", work.context).model_copy(update={"package": ""})
         request = _with_context(_model(run.model, run.prompt or "", errand), context, run.max_tokens)
-        return of_model(await run_model(place.queue, request, errand.summary), budget_seconds=errand.budget_seconds)
+        said = await run_model(place.queue, request, errand.summary, errand.left)
+        return of_model(said, budget_seconds=errand.budget_seconds)
     context = used_by(run.prompt or "", work.context)
     command = _command(run, errand, prompt=run.prompt, context=context, checkpoint=checkpoint)
-    return of_command(await run_command(place.queue, command, errand.summary), "step", cut_by_budget=errand.cut)
+    result = await run_command(place.queue, command, errand.summary, errand.left)
+    return of_command(result, "step", cut_by_budget=errand.cut)
 
 
 async def _check(body: Check, errand: _Errand, output: str, *, brief: bool = False) -> AttemptReport:
@@ -123,7 +127,7 @@ async def _check(body: Check, errand: _Errand, output: str, *, brief: bool = Fal
         if isinstance(answer, CallFailure):
             return replace(of_failure(answer, errand.cut), source="verify")
         return of_activity(answer, "verify")
-    result = await run_command(errand.place.queue, _command(body, errand, brief=brief), errand.summary)
+    result = await run_command(errand.place.queue, _command(body, errand, brief=brief), errand.summary, errand.left)
     return of_command(result, "verify", cut_by_budget=errand.cut)
 
 
@@ -135,12 +139,12 @@ async def _judge(judge: Judge, errand: _Errand, ran: AttemptReport, room: tuple[
         return judged(of_activity(answer, "judge"), judge, answer)
     if judge.model is not None:
         request = _model(judge.model, judge_prompt(judge.rubric or "", both_ends(ran.output, room)), errand)
-        said = await run_model(errand.place.queue, request, errand.summary)
+        said = await run_model(errand.place.queue, request, errand.summary, errand.left)
         return judged(of_model(said, budget_seconds=errand.budget_seconds), judge)
     # A judge reads all of an output from the store; what a report or an activity said is in no store.
     stored = None if ran.report and ran.report.output else ran.reference
     work = _command(judge, errand, prompt=None if stored else both_ends(ran.output, room), stdin=stored)
-    result = await run_command(errand.place.queue, work, errand.summary)
+    result = await run_command(errand.place.queue, work, errand.summary, errand.left)
     return judged(of_command(result, "judge", cut_by_budget=errand.cut), judge)
 
 
@@ -187,7 +191,7 @@ async def _ask_activity(
     message = ActivityWork(
         run=errand.place.run, step=errand.step, attempt=errand.attempt, purpose=purpose, output=output, **asked
     )
-    answer = await run_activity(body.activity, message, errand.seconds, errand.summary)
+    answer = await run_activity(body.activity, message, errand.seconds, errand.summary, errand.left)
     return answer if isinstance(answer, CallFailure) else _answer(answer)
 
 
@@ -242,7 +246,7 @@ def _errand(
     own = timeout_ms / 1000
     cut = seconds_left is not None and seconds_left < own
     seconds = max(0.1, seconds_left) if cut and seconds_left is not None else own
-    return _Errand(place, step, number, purpose, seconds, cut)
+    return _Errand(place, step, number, purpose, seconds, cut, seconds_left)
 
 
 def _left(work: AttemptWork, started_at: datetime) -> float | None:

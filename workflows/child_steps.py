@@ -23,6 +23,8 @@ from workflows.step_ports import scope_attributes
 # After a reset the step of the former run may still be ending under the same id.
 _STARTS = 30
 _BETWEEN_STARTS = timedelta(seconds=1)
+# A step ends itself at its deadline; this much later, the server ends one that cannot.
+_PAST_DEADLINE = timedelta(hours=1)
 
 
 def child_id(step: str, visit: int) -> str:
@@ -58,6 +60,7 @@ async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, objec
                 "HarnessStep",
                 encode(message),
                 id=child_id(message.step.id, message.visit),
+                execution_timeout=_limit(message),
                 # A run that is terminated still lets its steps stop their commands and document their end.
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
@@ -71,20 +74,29 @@ async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, objec
     raise AssertionError  # because the loop returns or raises
 
 
+def _limit(message: StartHarnessStep) -> timedelta | None:
+    if message.deadline_at is None:
+        return None
+    return max(message.deadline_at - workflow.now(), timedelta()) + _PAST_DEADLINE
+
+
 def _read(answer: object, message: StartHarnessStep) -> StepResult:
     try:
         return decode(StepResult, answer if isinstance(answer, dict) else b"", "HarnessStep").message
     except InvalidInput as error:
-        return _ended(message, "interrupted", readable(f"the step's result cannot be read: {error}"))
+        reason = readable(f"the step's result cannot be read: {error}")
+        return _ended(message, "interrupted", reason, attempts=1)
 
 
 def _without_result(error: ChildWorkflowError, message: StartHarnessStep) -> StepResult:
+    # It was started and cannot say what it did: one attempt is the least that may have been made.
     if is_cancelled_exception(error):
-        return _ended(message, "cancelled", "the step was cancelled")
+        return _ended(message, "cancelled", "the step was cancelled", attempts=1)
     if isinstance(error.cause, TerminatedError):
-        return _ended(message, "interrupted", "the step's workflow was terminated")
-    return _ended(message, "interrupted", readable(f"the step's workflow ended without a result: {error.cause}"))
+        return _ended(message, "interrupted", "the step's workflow was terminated", attempts=1)
+    reason = readable(f"the step's workflow ended without a result: {error.cause}")
+    return _ended(message, "interrupted", reason, attempts=1)
 
 
-def _ended(message: StartHarnessStep, end: StepEnd, reason: str) -> StepResult:
-    return StepResult(step=message.step.id, visit=message.visit, end=end, reason=reason)
+def _ended(message: StartHarnessStep, end: StepEnd, reason: str, *, attempts: int = 0) -> StepResult:
+    return StepResult(step=message.step.id, visit=message.visit, end=end, reason=reason, attempts_made=attempts)

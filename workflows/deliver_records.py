@@ -5,13 +5,13 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.run_io import DeliverRecordsInput
     from poimen.entry import EMPTY, one_argument
     from poimen.step_rules import readable
-    from poimen.temporal_memory import FINAL_ERRORS
+    from poimen.temporal_memory import FINAL_ERRORS, was_cancelled
 
 from workflows.messages import accept
 
@@ -46,6 +46,8 @@ class DeliverRecords:
                     record.activity,
                     record.message,
                     task_queue=start.queue,
+                    # Only that memory answered matters; an answer that cannot be decoded would fail the workflow task.
+                    result_type=RawValue,
                     start_to_close_timeout=timedelta(seconds=10),
                     schedule_to_close_timeout=max(deadline - workflow.now(), timedelta(seconds=1)),
                     retry_policy=RETRY,
@@ -53,7 +55,7 @@ class DeliverRecords:
                 )
                 self.delivered += 1
             except ActivityError as error:
-                if is_cancelled_exception(error):
+                if was_cancelled(error):
                     raise
                 self.refused.append(_why(error))
         self._show()

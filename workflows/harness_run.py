@@ -20,11 +20,11 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim, probes
-from workflows.messages import accept, ended_badly, refuse_long_id
+from workflows.messages import accept, ended_badly, refuse_long_id, to_the_end
 from workflows.run_flow import RunFlow
 from workflows.run_records import RunEnd, RunIdentity, run_final, seconds_between
-from workflows.step_ports import SCOPE, TENANT
-from workflows.step_specs import branch_of, needs_executor
+from workflows.step_ports import SCOPE, TENANT, keyword
+from workflows.step_specs import branch_of, needs_executor, run_of
 
 
 @workflow.defn(name="HarnessRun")
@@ -39,24 +39,27 @@ class HarnessRun:
         self._flow: RunFlow | None = None
         self._title = ""
         self._activity = "starting"
+        self._deliveries = 0
 
     @workflow.run
     @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``HarnessRunResult`` of a run that succeeded."""
-        start = accept(raw, StartHarnessRun, "HarnessRun")
+        start = _of_this_run(accept(raw, StartHarnessRun, "HarnessRun"))
         steps = [step.id for phase in start.definition.phases for step in phase.steps]
         refuse_long_id("HarnessRun", max(len(step.encode()) for step in steps) + len("//100000"))
         self._title = start.definition.name
         memory = MemoryLink(TemporalMemory(workflow.info().task_queue))
         try:
             ended = await self._run(start, memory)
+            if ended is None:
+                await self._continue(start, memory)
+                raise AssertionError  # because a run that continues as new does not return
         except asyncio.CancelledError:
-            await self._finish(start, memory, RunEnd("cancelled", "the run was cancelled"))
+            await to_the_end(self._finish(start, memory, RunEnd("cancelled", "the run was cancelled")))
             raise
-        if ended is None:
-            return await self._continue(start, memory)
-        result = await self._finish(start, memory, ended)
+        # A cancel that comes now is too late: the end is on its way into the record.
+        result, _ = await to_the_end(self._finish(start, memory, ended))
         if result.end != "succeeded":
             raise ended_badly(result.reason, result, "RunFailed")
         return encode(result)
@@ -133,8 +136,7 @@ class HarnessRun:
             await memory.document(run_final(start, who, ended, seconds, tokens), "document")
         self._show(f"{ended.end}: {ended.reason}")
         left_over = len(memory.pending) + memory.dropped
-        if memory.pending:
-            await deliver_later(memory.pending, info.task_queue)
+        await self._deliver(memory)
         return HarnessRunResult(
             run=who.run,
             end=ended.end,
@@ -148,23 +150,38 @@ class HarnessRun:
             undelivered_records=left_over + (flow.undelivered if flow else 0),
         )
 
-    async def _continue(self, start: StartHarnessRun, memory: MemoryLink) -> dict[str, Any]:
+    async def _continue(self, start: StartHarnessRun, memory: MemoryLink) -> None:
         assert self._flow is not None
-        self._flow.undelivered += len(memory.pending) + memory.dropped
-        if memory.pending:
-            await deliver_later(memory.pending, workflow.info().task_queue)
         await workflow.wait_condition(workflow.all_handlers_finished)
+        self._flow.undelivered += len(memory.pending) + memory.dropped
+        memory.dropped = 0
+        _, cancelled = await to_the_end(self._deliver(memory))
+        if cancelled:
+            raise asyncio.CancelledError
         workflow.continue_as_new(encode(start.model_copy(update={"state": self._flow.state()})))
+
+    async def _deliver(self, memory: MemoryLink) -> None:
+        if memory.pending:
+            queue = workflow.info().task_queue
+            self._deliveries = await deliver_later(memory.pending, queue, after=self._deliveries)
 
     def _show(self, activity: str) -> None:
         self._activity = activity
         workflow.set_current_details(self.details())
 
 
+def _of_this_run(start: StartHarnessRun) -> StartHarnessRun:
+    """Drop the state of another run: a cron schedule or a workflow retry starts again from the input it finds."""
+    writer = start.state.written_by if start.state else None
+    if writer is None or writer == workflow.info().continued_run_id:
+        return start
+    return start.model_copy(update={"state": None})
+
+
 async def _prepare(start: StartHarnessRun, state: RunState) -> tuple[RunIdentity, WorkPlace, str | None]:
     """Claim an executor and gather the environment, once in the whole run."""
     info = workflow.info()
-    run = info.first_execution_run_id
+    run = run_of(info, state.run)
     if state.executor_queue is not None:
         return (
             _identity(start, state, state.environment),
@@ -194,7 +211,7 @@ def _uses_executor(start: StartHarnessRun) -> bool:
 def _identity(start: StartHarnessRun, state: RunState, environment: dict[str, str]) -> RunIdentity:
     info = workflow.info()
     return RunIdentity(
-        run=info.first_execution_run_id,
+        run=run_of(info, state.run),
         key=info.run_id,
         branch=branch_of(info, state.branch),
         definition_hash=definition_hash(start.definition),
@@ -203,7 +220,7 @@ def _identity(start: StartHarnessRun, state: RunState, environment: dict[str, st
 
 
 def _set_scope(start: StartHarnessRun) -> None:
-    updates = [SCOPE.value_set(start.definition.scope)]
+    updates = [SCOPE.value_set(keyword(start.definition.scope))]
     if start.tenant:
-        updates.append(TENANT.value_set(start.tenant))
+        updates.append(TENANT.value_set(keyword(start.tenant)))
     workflow.upsert_search_attributes(updates)

@@ -22,9 +22,9 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim
-from workflows.messages import accept, ended_badly, refuse_long_id
+from workflows.messages import accept, ended_badly, refuse_long_id, to_the_end
 from workflows.step_ports import WorkflowStepPorts
-from workflows.step_specs import needs_executor, step_deadline, step_spec
+from workflows.step_specs import needs_executor, run_of, step_deadline, step_spec
 
 
 @workflow.defn(name="HarnessStep")
@@ -37,6 +37,7 @@ class HarnessStep:
 
     def __init__(self) -> None:
         self._ports: WorkflowStepPorts | None = None
+        self._tokens_limit: int | None = None
 
     @workflow.run
     @one_argument
@@ -49,7 +50,8 @@ class HarnessStep:
             result = await self._step(start, memory)
         finally:
             if memory.pending:
-                await deliver_later(memory.pending, workflow.info().task_queue)
+                # A cancel in the middle would lose the records, and the step has come to its end already.
+                await to_the_end(deliver_later(memory.pending, workflow.info().task_queue))
         if result.end != "succeeded":
             raise ended_badly(f"Step {result.step}: {result.reason}", result, "StepFailed")
         return encode(result)
@@ -75,8 +77,8 @@ class HarnessStep:
         except InvalidInput:
             workflow.logger.warning("tokens_left ignored: unreadable")
             return
-        if self._ports is not None:
-            self._ports.tokens_limit = limit
+        # It may come in the very task that starts the step.
+        self._tokens_limit = limit
 
     async def _step(self, start: StartHarnessStep, memory: MemoryLink) -> StepResult:
         spec = step_spec(start, workflow.info(), workflow.now())
@@ -84,7 +86,9 @@ class HarnessStep:
             check_spec(spec)
         except InvalidInput as error:
             raise refuse(error) from None
-        self._ports = WorkflowStepPorts(start.step, lambda: _place(start), step_deadline(spec, workflow.now()))
+        self._ports = WorkflowStepPorts(
+            start.step, lambda: _place(start), step_deadline(spec, workflow.now()), lambda: self._tokens_limit
+        )
         if start.reports_tokens:
             self._ports.on_tokens = _reporter(start.step.id)
         return await run_step(spec, self._ports, memory)
@@ -92,7 +96,7 @@ class HarnessStep:
 
 async def _place(start: StartHarnessStep) -> WorkPlace:
     info = workflow.info()
-    run = start.run or info.first_execution_run_id
+    run = run_of(info, start.run)
     if start.executor_queue is not None or not needs_executor(start.step):
         return WorkPlace(run, start.executor_queue or info.task_queue, start.workspace, tenant=start.tenant)
     claimed = await claim(ClaimExecutor(run=run, workspace=start.workspace))

@@ -1,5 +1,7 @@
-"""How a workflow takes its input and ends with a reason."""
+"""How a workflow takes its input, finishes what must not be cut short, and ends with a reason."""
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -12,6 +14,7 @@ from poimen.contracts.problems import InvalidInput, Problem
 from poimen.entry import read_input, refuse
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 # What a Temporal server takes by default.
 MOST_ID_BYTES = 1_000
 # "/records/", a run id, a number: the workflows that deliver what a step or a run could not write.
@@ -24,6 +27,19 @@ def accept(raw: RawValue, model: type[M], label: str) -> M:
         return read_input(raw, model, label).message
     except InvalidInput as error:
         raise refuse(error) from None
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
+    """Await work that a cancel must not cut short; return its result, and whether a cancel came meanwhile."""
+    task = asyncio.create_task(work)
+    cancelled = False
+    while not task.done():
+        try:
+            # A wait that is cancelled leaves what it waits for alone.
+            await workflow.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+    return task.result(), cancelled
 
 
 def ended_badly(reason: str, result: BaseModel, kind: str) -> ApplicationError:

@@ -26,6 +26,8 @@ class RunBudget:
     leases: dict[str, int] = field(default_factory=dict)
     # Tokens that running steps have reported and that are not yet in tokens_spent.
     reported: dict[str, int] = field(default_factory=dict)
+    # The token limits that running steps know.
+    told: dict[str, int] = field(default_factory=dict)
 
     @property
     def deadline(self) -> datetime | None:
@@ -43,10 +45,13 @@ class RunBudget:
         return True
 
     def for_step(self, step: str, now: datetime) -> BudgetLeft:
-        """Return what the step may take out of the run's budget."""
+        """Return what a step that starts may take out of the run's budget."""
+        tokens = self.tokens_left(step)
+        if tokens is not None:
+            self.told[step] = tokens
         return BudgetLeft(
             attempts=self.leases.get(step),
-            tokens=self.tokens_left(step),
+            tokens=tokens,
             time_seconds=self._seconds_left(now),
         )
 
@@ -57,11 +62,32 @@ class RunBudget:
         others = sum(tokens for name, tokens in self.reported.items() if name != step)
         return max(0, self.limit.tokens - self.tokens_spent - others)
 
+    def tokens_news(self, step: str) -> int | None:
+        """Return the step's token limit when it is worth a signal, and take it for told.
+
+        It is when the step has nothing left, or half of what it knows at most: a signal after every report of every
+        other step would fill the histories of steps that never come near the limit.
+        """
+        limit, known = self.tokens_left(step), self.told.get(step)
+        if limit is None or known is None or limit >= known:
+            return None
+        if limit > self.reported.get(step, 0) and limit > known // 2:
+            return None
+        self.told[step] = limit
+        return limit
+
     def settle(self, step: str, attempts: int, tokens: int) -> None:
-        """Take a finished step's spending off and give its lease back."""
+        """Take a finished step's spending off and give its lease back.
+
+        A step without a result of its own has used at least the tokens it reported.
+        """
         self.leases.pop(step, None)
-        self.reported.pop(step, None)
+        self.told.pop(step, None)
         self.attempts_spent += attempts
+        self.spend(max(tokens, self.reported.pop(step, 0)))
+
+    def spend(self, tokens: int) -> None:
+        """Take tokens off that no step has used, as a gate does."""
         self.tokens_spent = min(self.tokens_spent + tokens, _MOST_TOKENS)
 
     def left(self, now: datetime) -> BudgetLeft:

@@ -16,8 +16,9 @@ from poimen.memory_link import MemoryLink
 from poimen.step_rules import readable
 from workflows.attempts import WorkPlace, gate
 from workflows.child_steps import child_id, run_child
+from workflows.messages import to_the_end
 from workflows.run_budget import RunBudget
-from workflows.run_plan import RunPlan
+from workflows.run_plan import RunPlan, WayBack
 from workflows.run_records import RunEnd, RunIdentity, gate_decision, milestone
 
 # Steps wait in their run's workflow, where people see them, not in an executor's queue.
@@ -48,7 +49,7 @@ class RunFlow:
             dict(state.go_tos),
         )
         self.budget = RunBudget(
-            start.definition.budget,
+            state.budget or start.definition.budget,
             state.started_at or workflow.now(),
             state.attempts_spent,
             state.tokens_spent,
@@ -57,8 +58,9 @@ class RunFlow:
         self.undelivered = state.undelivered_records
         self.running: dict[str, asyncio.Task[StepResult]] = {}
         self.handles: dict[str, ChildWorkflowHandle[object, object]] = {}
-        self._back: tuple[str, GoTo, str | None] | None = None
-        self._reason = ""
+        self._back: list[WayBack] = []
+        # Whether a step has ended in this execution: one that continues at once would continue for ever.
+        self._moved = False
 
     async def run(self) -> RunEnd | None:
         """Return how the run ended, or None when it should continue as new."""
@@ -67,7 +69,7 @@ class RunFlow:
                 ended = await self._phase(phase)
                 if ended is not None:
                     return ended
-                if workflow.info().is_continue_as_new_suggested():
+                if self._is_due():
                     return None
         except asyncio.CancelledError:
             await self._cancel_steps()
@@ -77,6 +79,8 @@ class RunFlow:
     def state(self) -> RunState:
         """Return what a continued run needs."""
         return RunState(
+            run=self.who.run,
+            written_by=self.who.key,
             visits=self.plan.visits,
             go_tos=self.plan.go_tos,
             done=self.plan.done,
@@ -84,6 +88,7 @@ class RunFlow:
             phase_visits=self.plan.phase_visits,
             attempts_spent=self.budget.attempts_spent,
             tokens_spent=self.budget.tokens_spent,
+            budget=self.budget.limit,
             started_at=self.budget.started_at,
             branch=self.who.branch,
             silent_until=self.memory.silent_until,
@@ -94,25 +99,28 @@ class RunFlow:
         )
 
     async def share_tokens(self, step: str, tokens: int) -> None:
-        """Take a running step's report and tell the steps beside it what they may use in all."""
+        """Take a running step's report; tell each step whose limit this makes matter what it may use in all."""
         self.budget.reported[step] = tokens
         for name, handle in list(self.handles.items()):
-            limit = self.budget.tokens_left(name)
-            if name != step and limit is not None:
+            limit = self.budget.tokens_news(name)
+            if limit is not None:
                 try:
                     await handle.signal("tokens_left", encode(StepTokens(step=name, tokens=limit)))
                 except FailureError:
                     workflow.logger.info("a step ended before it heard of its tokens")
 
     async def _phase(self, phase: Phase) -> RunEnd | None:
-        self._back = None
+        self._back = []
         self._show(f"phase {phase.id}")
         ended = await self._settle_steps()
         if ended is not None:
             return ended
-        if self._back is None:
+        if not self._back:
+            if self._is_due() and self.plan.ready(set()):
+                # The continued run starts the rest of the phase.
+                return None
             ended = await self._gate(phase)
-        if ended is not None or self._back is not None:
+        if ended is not None or self._back:
             return ended or self._go_back()
         await self._document(milestone(self.start, self.who, phase.id, self.plan.phase_visits + 1))
         self.plan.phase += 1
@@ -122,7 +130,8 @@ class RunFlow:
     async def _settle_steps(self) -> RunEnd | None:
         ended: RunEnd | None = None
         while True:
-            if ended is None and self._back is None and not self._yielding():
+            # Nothing new is started once a continue-as-new is due, so that it comes at a quiet point.
+            if ended is None and not self._back and not self._is_due():
                 ended = self._start_ready()
             if not self.running:
                 return ended
@@ -130,9 +139,8 @@ class RunFlow:
             for name in [name for name, task in self.running.items() if task.done()]:
                 ended = self._settled(name, self.running.pop(name).result()) or ended
 
-    def _yielding(self) -> bool:
-        # Nothing new is started once a continue-as-new is due, so that it comes at a quiet point.
-        return bool(self.running) and workflow.info().is_continue_as_new_suggested()
+    def _is_due(self) -> bool:
+        return self._moved and workflow.info().is_continue_as_new_suggested()
 
     def _start_ready(self) -> RunEnd | None:
         for step in self.plan.ready(set(self.running)):
@@ -180,6 +188,7 @@ class RunFlow:
         self.undelivered += result.undelivered_records
         self.memory.silent_until = result.silent_until or self.memory.silent_until
         self.plan.done[name] = result.end
+        self._moved = True
         self.steps.append(_summary(result, phase.id, child_id(name, result.visit)))
         self._show(f"phase {phase.id}")
         if result.end == "succeeded":
@@ -193,19 +202,19 @@ class RunFlow:
         if rule == "skip":
             return None
         if isinstance(rule, GoTo):
-            self._back = (source, rule, failed)
-            self._reason = reason
+            self._back.append(WayBack(source, rule, failed, reason))
             return None
         return RunEnd("failed", reason)
 
     def _go_back(self) -> RunEnd | None:
-        assert self._back is not None
-        source, way, failed = self._back
         self.plan.phase_visits += 1
-        if self.plan.go_back(source, way, failed):
+        # Steps side by side may each ask for a way back: all are gone, or the run ends.
+        used_up = self.plan.go_back(self._back)
+        if used_up is None:
             return None
+        way = used_up.way
         times = f"{way.at_most} time{'' if way.at_most == 1 else 's'}"
-        return RunEnd("failed", f"{self._reason}; it went back to {way.go_to} {times} already")
+        return RunEnd("failed", f"{used_up.reason}; it went back to {way.go_to} {times} already")
 
     async def _gate(self, phase: Phase) -> RunEnd | None:
         body = phase.gate
@@ -214,6 +223,7 @@ class RunFlow:
         visit = self.plan.phase_visits + 1
         left = self.budget.left(workflow.now()).time_seconds
         report = await gate(body, phase.id, visit, self.place, left)
+        self.budget.spend(report.tokens)
         failure = None if report.outcome == "succeeded" else _last_line(report.error)
         await self._document(gate_decision(self.start, self.who, phase.id, visit, failure))
         if failure is None:
@@ -224,8 +234,12 @@ class RunFlow:
         return self._after_failure(body.on_failure, f"gate:{phase.id}", reason, None)
 
     async def _document(self, decision: DocumentDecision) -> None:
-        if self.start.memory != "off":
-            await self.memory.document(decision, "document")
+        if self.start.memory == "off":
+            return
+        # A cancel in the middle would lose the record: it is raised once the record is written, or kept for later.
+        _, cancelled = await to_the_end(self.memory.document(decision, "document"))
+        if cancelled:
+            raise asyncio.CancelledError
 
     async def _cancel_steps(self) -> None:
         for task in self.running.values():

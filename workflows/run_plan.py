@@ -1,9 +1,21 @@
 """Which step of a run is next: needs, settled steps, visits and bounded ways back. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from poimen.contracts.definition import GoTo, Phase, Step, WorkflowDef
 from poimen.contracts.vocabulary import StepEnd
+
+
+@dataclass(frozen=True)
+class WayBack:
+    """A way back that a failure asks for: of what (``step:ID`` or ``gate:ID``), where to, and why."""
+
+    source: str
+    way: GoTo
+    # The step that failed, None for a gate.
+    failed: str | None = None
+    reason: str = ""
 
 
 @dataclass
@@ -44,21 +56,31 @@ class RunPlan:
         self.visits[step] = self.visits.get(step, 0) + 1
         return self.visits[step]
 
-    def go_back(self, source: str, way: GoTo, failed: str | None) -> bool:
-        """Make the target and all that follows it due again; False when the way back is used up."""
-        if self.go_tos.get(source, 0) >= way.at_most:
-            return False
-        self.go_tos[source] = self.go_tos.get(source, 0) + 1
-        target = self._phase_of(way.go_to)
-        again = _dependents(self.definition.phases[target], {way.go_to})
-        for phase in self.definition.phases[target + 1 : self.phase + 1]:
+    def go_back(self, ways: Sequence[WayBack]) -> WayBack | None:
+        """Make the targets and all that follows them due again, and count each way once.
+
+        Return the first way that is used up; nothing changes then.
+        """
+        for back in ways:
+            if self.go_tos.get(back.source, 0) >= back.way.at_most:
+                return back
+        origin = self.phase
+        for back in ways:
+            self.go_tos[back.source] = self.go_tos.get(back.source, 0) + 1
+            for step in self._due_again(back, origin):
+                self.done.pop(step, None)
+            self.phase = min(self.phase, self._phase_of(back.way.go_to))
+        return None
+
+    def _due_again(self, back: WayBack, origin: int) -> set[str]:
+        phases = self.definition.phases
+        target = self._phase_of(back.way.go_to)
+        again = _dependents(phases[target], {back.way.go_to})
+        for phase in phases[target + 1 : origin + 1]:
             again |= {step.id for step in phase.steps}
-        if failed is not None and target == self.phase:
-            again |= _dependents(self.definition.phases[target], {failed})
-        for step in again:
-            self.done.pop(step, None)
-        self.phase = target
-        return True
+        if back.failed is not None and target == origin:
+            again |= _dependents(phases[target], {back.failed})
+        return again
 
     def _phase_of(self, step_id: str) -> int:
         for number, phase in enumerate(self.definition.phases):

@@ -1,5 +1,6 @@
 """A step's effects inside a workflow: activities, timers, and the page people watch."""
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -19,27 +20,54 @@ SCOPE = SearchAttributeKey.for_keyword("MemoryScope")
 SIGNATURE = SearchAttributeKey.for_keyword("MemorySignature")
 VERDICT = SearchAttributeKey.for_keyword("MemoryVerdict")
 HITS = SearchAttributeKey.for_int("MemoryHits")
+# A visibility store of SQL has 255 characters; the server takes 2,048 bytes of JSON, where a letter may have twelve.
+_KEYWORD_CHARACTERS = 255
+_KEYWORD_BYTES = 2_000
+MOST_EVENTS = 30_000
+MOST_BYTES = 30 * 1024 * 1024
 
 
 def scope_attributes(scope: str, tenant: str | None) -> list[SearchAttributePair]:  # type: ignore[type-arg]  # because pairs of several types share one list
     """Return what a workflow is found by from its start."""
-    pairs = [SearchAttributePair(SCOPE, scope)]
-    return [*pairs, SearchAttributePair(TENANT, tenant)] if tenant else pairs
+    pairs = [SearchAttributePair(SCOPE, keyword(scope))]
+    return [*pairs, SearchAttributePair(TENANT, keyword(tenant))] if tenant else pairs
+
+
+def keyword(text: str) -> str:
+    """Cut a text to what every server takes as a keyword: it refuses a longer one for ever, or ends the workflow."""
+    text = text[:_KEYWORD_CHARACTERS]
+    while len(json.dumps(text)) > _KEYWORD_BYTES:
+        text = text[:-1]
+    return text
+
+
+def history_is_full(events: int, size: int) -> bool:
+    """Whether a history of so many events and bytes has no safe room for another attempt.
+
+    A server ends a workflow at 51,200 events or 50 MiB, without a word of the step's own.
+    """
+    return events >= MOST_EVENTS or size >= MOST_BYTES
 
 
 class WorkflowStepPorts:
     """Runs one step's attempts, repairs and waits where its run does its work."""
 
-    def __init__(self, step: Step, find_place: Callable[[], Awaitable[WorkPlace]], deadline: datetime | None) -> None:
+    def __init__(
+        self,
+        step: Step,
+        find_place: Callable[[], Awaitable[WorkPlace]],
+        deadline: datetime | None,
+        tokens_limit: Callable[[], int | None],
+    ) -> None:
         self.step, self.deadline = step, deadline
+        # What a shared token budget leaves to this step in all, once the run has said so.
+        self._tokens_limit = tokens_limit
         # Found at the first need, inside the step's loop: whatever ends the search is documented as the step's end.
         self._find_place = find_place
         self._place: WorkPlace | None = None
         self.progress: Progress | None = None
         # What the latest attempt that left a checkpoint left.
         self.checkpoint: OutputReference | None = None
-        # What a shared token budget leaves to this step in all, once the run has said so.
-        self.tokens_limit: int | None = None
         self.tokens_used = 0
         self.on_tokens: Callable[[int], Awaitable[None]] | None = None
         self._shown: dict[str, str | int] = {}
@@ -49,8 +77,11 @@ class WorkflowStepPorts:
         return workflow.now()
 
     def bounds(self, policy: StepPolicy) -> StepPolicy:
-        """Return the bounds with what other steps have left of the run's tokens."""
-        limit, own = self.tokens_limit, policy.tokens_budget
+        """Return the bounds with what other steps have left of the run's tokens, and the history of its room."""
+        info = workflow.info()
+        if history_is_full(info.get_current_history_length(), info.get_current_history_size()):
+            return replace(policy, history_is_full=True)
+        limit, own = self._tokens_limit(), policy.tokens_budget
         if limit is None or (own is not None and own <= limit):
             return policy
         return replace(policy, tokens_budget=limit, tokens_owner="run")
@@ -92,7 +123,7 @@ class WorkflowStepPorts:
         package, analysis = progress.package, progress.analysis
         tenant = package.tenant if package else analysis.tenant if analysis else None
         if tenant and self._is_new("tenant", tenant):
-            found.append(TENANT.value_set(tenant))
+            found.append(TENANT.value_set(keyword(tenant)))
         if package and self._is_new("hits", len(package.items)):
             found.append(HITS.value_set(len(package.items)))
         if analysis and analysis.signature and self._is_new("signature", analysis.signature):

@@ -17,6 +17,14 @@ def branch_of(info: workflow.Info, inherited: str | None) -> str | None:
     return inherited
 
 
+def run_of(info: workflow.Info, inherited: str | None) -> str:
+    """Name the run an execution belongs to: the one it inherits, or itself; a reset is of the run it resets.
+
+    Not the first execution of the chain: a cron schedule and a workflow retry keep that one, and count visits anew.
+    """
+    return inherited or info.original_execution_run_id
+
+
 def step_spec(start: StartHarnessStep, info: workflow.Info, now: datetime) -> StepSpec:
     """Return what the step loop is to do."""
     step = start.step
@@ -26,7 +34,7 @@ def step_spec(start: StartHarnessStep, info: workflow.Info, now: datetime) -> St
         # The executing run: a reset or a workflow id used again has another one, so no key is ever met twice.
         key=info.run_id,
         policy=step_policy(start, now),
-        run=start.run or info.first_execution_run_id,
+        run=run_of(info, start.run),
         branch=branch_of(info, start.branch),
         tenant=start.tenant,
         phase=start.phase,

@@ -41,6 +41,8 @@ class StepPolicy:
     tokens_owner: str = "run"
     seconds_owner: str = "run"
     least_confidence: float = 0.0
+    # The workflow has no room left to record another attempt.
+    history_is_full: bool = False
 
     def delay(self, waits: int) -> float:
         """Return the delay before the next attempt after ``waits`` earlier waits."""
@@ -115,6 +117,9 @@ def budget_end(policy: StepPolicy, spent: Spent) -> Move | None:
         return Move("budget", reason, end="exhausted")
     if policy.seconds_budget is not None and spent.seconds >= policy.seconds_budget:
         return Move("budget", f"the {policy.seconds_owner}'s time budget is spent", end="exhausted")
+    if policy.history_is_full:
+        times = f"{spent.attempts:,} attempt{'' if spent.attempts == 1 else 's'}"
+        return Move("budget", f"its history is full after {times}", end="exhausted")
     return None
 
 

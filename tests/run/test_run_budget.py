@@ -169,3 +169,39 @@ def test_no_steps_spending_makes_a_sum_that_cannot_be_told(tokens: int) -> None:
         shared.settle(step, 1, tokens)
 
     assert shared.tokens_spent <= 2**63 - 1
+
+
+def test_a_step_without_a_result_has_spent_what_it_reported() -> None:
+    shared = budget(tokens=100)
+    shared.reported["a"] = 30
+
+    shared.settle("a", 1, 0)
+
+    assert shared.left(BEGAN).tokens == 70
+
+
+def test_a_step_hears_of_its_tokens_only_when_they_are_halved_or_gone() -> None:
+    shared = budget(tokens=1_000)
+    shared.for_step("a", BEGAN)
+    told = []
+    for spent in (100, 400, 500, 600, 700, 800):
+        shared.reported["b"] = spent
+        told.append(shared.tokens_news("a"))
+
+    assert told == [None, None, 500, None, None, 200]
+
+
+def test_a_step_that_has_nothing_left_hears_of_it() -> None:
+    shared = budget(tokens=1_000)
+    shared.for_step("a", BEGAN)
+    shared.reported.update(a=900, b=100)
+
+    assert (shared.tokens_news("a"), shared.tokens_news("a")) == (900, None)
+
+
+def test_without_a_token_budget_no_step_hears_of_tokens() -> None:
+    free = budget(attempts=3)
+    free.for_step("a", BEGAN)
+    free.reported["b"] = 10**9
+
+    assert free.tokens_news("a") is None

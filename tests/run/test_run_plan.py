@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poimen.contracts.definition import GoTo, WorkflowDef
-from workflows.run_plan import RunPlan
+from workflows.run_plan import RunPlan, WayBack
 
 
 def definition(*phases: dict[str, list[str]]) -> WorkflowDef:
@@ -32,6 +32,11 @@ def ready(made: RunPlan, *running: str) -> list[str]:
 
 def settle(made: RunPlan, *steps: str) -> None:
     made.done.update(dict.fromkeys(steps, "succeeded"))
+
+
+def back(made: RunPlan, source: str, way: GoTo, failed: str | None) -> bool:
+    """Go one way back; whether it was not used up."""
+    return made.go_back([WayBack(source, way, failed)]) is None
 
 
 DIAMOND = {"build": [], "test": ["build"], "lint": ["build"], "ship": ["test", "lint"]}
@@ -91,7 +96,7 @@ def test_going_back_makes_the_target_and_what_follows_it_due_again() -> None:
     made = plan({**DIAMOND, "docs": []})
     settle(made, "build", "test", "lint", "ship", "docs")
 
-    assert made.go_back("step:ship", GoTo(go_to="test", at_most=1), "ship")
+    assert back(made, "step:ship", GoTo(go_to="test", at_most=1), "ship")
 
     assert set(made.done) == {"build", "lint", "docs"}
     assert ready(made) == ["test"]
@@ -101,7 +106,7 @@ def test_going_back_makes_the_failed_step_due_again_even_if_it_does_not_need_the
     made = plan({"build": [], "lint": [], "report": ["lint"]})
     settle(made, "build", "lint", "report")
 
-    made.go_back("step:lint", GoTo(go_to="build", at_most=1), "lint")
+    back(made, "step:lint", GoTo(go_to="build", at_most=1), "lint")
 
     assert made.done == {}
 
@@ -111,7 +116,7 @@ def test_going_back_to_an_earlier_phase_makes_all_phases_since_due_again() -> No
     settle(made, "a", "a2", "other", "b", "c", "d")
     made.phase = 2
 
-    made.go_back("step:d", GoTo(go_to="a", at_most=1), "d")
+    back(made, "step:d", GoTo(go_to="a", at_most=1), "d")
 
     assert made.phase == 0
     assert set(made.done) == {"other"}
@@ -121,7 +126,7 @@ def test_a_gate_goes_back_without_a_failed_step() -> None:
     made = plan({"a": [], "b": []})
     settle(made, "a", "b")
 
-    made.go_back("gate:T0", GoTo(go_to="a", at_most=1), None)
+    back(made, "gate:T0", GoTo(go_to="a", at_most=1), None)
 
     assert set(made.done) == {"b"}
 
@@ -131,7 +136,7 @@ def test_a_way_back_is_used_as_often_as_it_says(at_most: int) -> None:
     made = plan({"a": [], "b": ["a"]})
     way = GoTo(go_to="a", at_most=at_most)
 
-    went = [made.go_back("step:b", way, "b") for _ in range(at_most + 2)]
+    went = [back(made, "step:b", way, "b") for _ in range(at_most + 2)]
 
     assert went == [True] * at_most + [False] * 2
 
@@ -140,9 +145,9 @@ def test_every_way_back_has_a_count_of_its_own() -> None:
     made = plan({"a": [], "b": ["a"], "c": ["a"]})
     way = GoTo(go_to="a", at_most=1)
 
-    assert made.go_back("step:b", way, "b")
-    assert made.go_back("step:c", way, "c")
-    assert not made.go_back("step:b", way, "b")
+    assert back(made, "step:b", way, "b")
+    assert back(made, "step:c", way, "c")
+    assert not back(made, "step:b", way, "b")
 
 
 def test_a_way_back_that_is_used_up_changes_nothing() -> None:
@@ -150,8 +155,36 @@ def test_a_way_back_that_is_used_up_changes_nothing() -> None:
     made.go_tos["step:b"] = 1
     settle(made, "a", "b")
 
-    assert not made.go_back("step:b", GoTo(go_to="a", at_most=1), "b")
+    assert not back(made, "step:b", GoTo(go_to="a", at_most=1), "b")
     assert set(made.done) == {"a", "b"}
+
+
+def test_ways_back_of_steps_side_by_side_are_all_gone_and_counted() -> None:
+    made = plan({"x": [], "y": [], "a": ["x"], "b": ["y"], "other": []})
+    settle(made, "x", "y", "a", "b", "other")
+    ways = [
+        WayBack("step:a", GoTo(go_to="x", at_most=1), "a"),
+        WayBack("step:b", GoTo(go_to="y", at_most=1), "b"),
+    ]
+
+    assert made.go_back(ways) is None
+    assert set(made.done) == {"other"}
+    assert made.go_back(ways) == ways[0]
+
+
+def test_ways_back_to_two_phases_lead_to_the_earlier_one() -> None:
+    made = plan({"x": []}, {"y": [], "z": []}, {"a": [], "b": []})
+    settle(made, "x", "y", "z", "a", "b")
+    made.phase = 2
+
+    used_up = made.go_back(
+        [
+            WayBack("step:a", GoTo(go_to="x", at_most=1), "a"),
+            WayBack("step:b", GoTo(go_to="y", at_most=1), "b"),
+        ]
+    )
+
+    assert (used_up, made.phase, made.done) == (None, 0, {})
 
 
 @given(st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=1, max_size=8))

@@ -98,10 +98,14 @@ def test_only_repairs_whose_author_allows_it_may_run_before_a_failure() -> None:
     assert (spec.policy.repairs, spec.preventable) == (("free-port", "restart"), ("free-port",))
 
 
-def test_records_are_keyed_by_the_executing_run_and_told_under_the_first() -> None:
-    spec = step_spec(start(), info("run-2", "run-2"), NOW)
+def test_every_execution_of_a_chain_is_a_run_of_its_own_and_a_reset_is_of_the_run_it_resets() -> None:
+    next_one = step_spec(start(), info("run-2", "run-2"), NOW)
+    reset = step_spec(start(), info("run-3", "run-2"), NOW)
+    inside = step_spec(start(run="outer"), info("run-2", "run-2"), NOW)
 
-    assert (spec.key, spec.run, spec.branch) == ("run-2", "first", None)
+    assert (next_one.key, next_one.run, next_one.branch) == ("run-2", "run-2", None)
+    assert (reset.key, reset.run, reset.branch) == ("run-3", "run-2", "run-3")
+    assert inside.run == "outer"
 
 
 def test_a_reset_starts_a_branch_and_everything_else_inherits_it() -> None:
