@@ -11,6 +11,8 @@ from temporalio.testing import ActivityEnvironment
 
 from executors.activities import ExecutorActivities
 from poimen.contracts.execution import CommandResult, ExecutorClaim, ModelResult
+from poimen.contracts.message import decode
+from poimen.contracts.problems import InvalidInput
 
 
 @pytest.fixture
@@ -136,3 +138,10 @@ async def test_an_executor_without_room_for_an_attempt_says_so_without_a_path(se
         await environment.run(activities.run_command, command("true"))
     assert caught.value.type == "ExecutorUnavailable"
     assert str(tmp_path) not in str(caught.value)
+
+
+@pytest.mark.parametrize("queue", ["/_sys/own", "q" * 201, ""])
+def test_a_claim_names_a_queue_that_the_server_takes(queue):
+    answer = {"queue": queue, "host": "here", "workspace": "/w"}
+    with pytest.raises(InvalidInput, match=r"^queue "):
+        decode(ExecutorClaim, answer)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from poimen.contracts.memory_calls import Count, Fingerprint, Seconds
-from poimen.contracts.message import FreeText, Identifier, Many, Message, Name
+from poimen.contracts.message import FreeText, Identifier, Many, Message, Name, Queue
 from poimen.contracts.problems import refusal
 
 CommandEnd = Literal["exited", "signaled", "timed_out", "cancelled", "not_found", "not_allowed"]
@@ -56,7 +56,7 @@ class ClaimExecutor(Message):
 
 
 class ExecutorClaim(Message):
-    queue: str
+    queue: Queue
     host: str
     workspace: str
     environment: Fingerprint = Field(default_factory=dict)

@@ -94,9 +94,8 @@ def _free_text(value: Any, info: ValidationInfo) -> Any:
 
 def check_identifier(value: str, longest: int, *, slash: bool = True) -> str:
     """Return the identifier, or raise the refusal of an empty or too long one or an odd character."""
-    limits = f"1 to {longest:,} characters"
     if not value:
-        raise refusal(f"is empty; give {limits}")
+        raise refusal(f"is empty; give 1 to {longest:,} characters")
     if len(value) > longest:
         raise refusal(f"has {len(value):,} characters; at most {longest:,}")
     odd = (_ODD if slash else _ODD_OR_SLASH).search(value)
