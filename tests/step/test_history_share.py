@@ -61,7 +61,7 @@ class Measured(World):
         self.checkpoint = report.checkpoint or self.checkpoint
         return report
 
-    async def run_command(self, _queue: str, asked: RunCommand, _summary: str) -> CommandResult:
+    async def run_command(self, _queue: str, asked: RunCommand, _summary: str, _left: float | None) -> CommandResult:
         ended = CommandResult(end="exited", exit_code=self.exits[asked.purpose])
         warnings: list[str] = []
         report = None if self.report is None else read_report(self.report, asked.purpose, Mask(()), warnings)
@@ -72,7 +72,7 @@ class Measured(World):
         self.add(asked.attempt, encode(asked), encode(answer))
         return answer
 
-    async def run_model(self, _queue: str, asked: RunModel, _summary: str) -> ModelResult:
+    async def run_model(self, _queue: str, asked: RunModel, _summary: str, _left: float | None) -> ModelResult:
         text = self._output().excerpt(*(THIRD if asked.purpose == "judge" else WHOLE)).text(2**31)
         answer = ModelResult(end="answered", text=text, output=STORED, prompt_tokens=10**6)
         self.add(asked.attempt, encode(asked), encode(answer))
