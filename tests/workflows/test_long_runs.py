@@ -60,15 +60,18 @@ async def test_a_long_phase_continues_as_new_in_the_middle(short_histories: Harn
 
     assert (result["end"], result["run"]) == ("succeeded", handle.first_execution_run_id)
     assert sorted(s["step"] for s in result["steps"]) == sorted(ids)
-    # 16 steps may be started before the server first asks for it.
-    assert len(first.events) < 250
+    started = [e for e in first.events if e.HasField("start_child_workflow_execution_initiated_event_attributes")]
+    assert len(started) < len(ids)
 
 
 async def test_an_extension_outlives_a_continue_as_new(short_histories: Harness) -> None:
-    steps = [_own(f"s{number}", "pass", "short") for number in range(30)]
-    definition = one_phase(*steps, budget={"attempts": 4})
+    phases = [
+        {"id": phase, "steps": [_own(f"{phase}-{number}", "pass", "short") for number in range(15)]}
+        for phase in ("T0", "T1")
+    ]
+    definition = {"name": "checks", "scope": "acme/api", "budget": {"attempts": 20}, "phases": phases}
     handle = await short_histories.start(definition, "extended", memory="off")
-    await handle.execute_update("extend_budget", {"attempts": 26}, rpc_timeout=timedelta(seconds=20))
+    await handle.execute_update("extend_budget", {"attempts": 10}, rpc_timeout=timedelta(seconds=20))
 
     result = await short_histories.ended(handle)
     runs = [run async for run in short_histories.client.list_workflows("WorkflowId = 'extended'")]

@@ -87,7 +87,7 @@ async def test_a_step_ends_itself_before_its_history_is_full(
         )
         with pytest.raises(WorkflowFailureError) as failed:
             await handle.result()
-    result = failed.value.cause.details[0]  # type: ignore[union-attr]  # because the next line would fail on another
+    result = failed.value.cause.details[0]  # type: ignore[attr-defined]  # because it is an ApplicationError, or the test fails
 
     assert result["end"] == "exhausted"
     assert result["reason"] == f"its history is full after {result['attempts_made']} attempts"
