@@ -9,6 +9,7 @@ import pytest_asyncio
 
 from memory.postgres.migrate import migrate
 from tests.tcp_proxy import TcpProxy, open_proxy
+from worker.stack.child import on_free_ports
 from worker.stack.postgres import RunningPostgres
 from worker.stack.postgres import postgres_server as run_postgres
 from worker.stack.state import choose_ports
@@ -51,9 +52,11 @@ class Database:
 async def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningPostgres]:
     """One server for the whole session, without durability."""
     folder = tmp_path_factory.mktemp("postgres")
-    port = choose_ports(["postgres"])["postgres"]
     log = folder / "postgres.log"
-    async with run_postgres(folder / "server", port=port, log=log, durable=False) as server:
+    async with on_free_ports(
+        lambda: choose_ports(["postgres"])["postgres"],
+        lambda port: run_postgres(folder / "server", port=port, log=log, durable=False),
+    ) as server:
         yield server
 
 

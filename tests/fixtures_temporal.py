@@ -10,7 +10,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from worker.stack.child import packaged_program
+from worker.stack.child import on_free_ports, packaged_program
 from worker.stack.state import choose_ports
 from worker.stack.temporal import SEARCH_ATTRIBUTES, RunningTemporal, TemporalPorts
 from worker.stack.temporal import temporal_server as run_temporal
@@ -23,9 +23,10 @@ _INDEXED = {
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RunningTemporal]:
     """One dev server for the whole session, in memory, with the flags of the local stack; see `.address`."""
-    ports = TemporalPorts(**choose_ports(["grpc", "http"]))
     log = tmp_path_factory.mktemp("temporal") / "temporal.log"
-    async with run_temporal(ports, log=log, folder=None) as server:
+    async with on_free_ports(
+        lambda: TemporalPorts(**choose_ports(["grpc", "http"])), lambda ports: run_temporal(ports, log=log, folder=None)
+    ) as server:
         yield server
 
 

@@ -5,6 +5,7 @@ This is the local stack's only door to other programs.
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -12,18 +13,28 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import TypeVar
 
 from worker.settings import environment
 from worker.stack.state import StackError, own_folder
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _LOG_LIMIT_BYTES = 8 * 1024 * 1024
 _LINE_LIMIT = 400
 _POLL_SECONDS = 0.03
+_IN_USE = os.strerror(errno.EADDRINUSE).lower()  # servers log what the system calls it
+_MOST_CHOICES = 4
 
 
 class ChildError(StackError):
     """A child ended or did not become ready; the message holds its last log lines."""
+
+
+class PortTakenError(ChildError):
+    """A child found a port in use that was free a moment before."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +76,8 @@ class Child:
 
     def failure(self) -> ChildError:
         """Return the error for a child that ended by itself."""
-        return ChildError(self._with_log(f"{self.spec.name} ended with exit code {self.exited.result()}"))
+        sentence = self._with_log(f"{self.spec.name} ended with exit code {self.exited.result()}")
+        return (PortTakenError if _IN_USE in sentence.lower() else ChildError)(sentence)
 
     def ask_to_end(self) -> None:
         """Have the keeper end the child, and kill it after its grace. Calling again is fine."""
@@ -91,6 +103,25 @@ async def running(spec: ChildSpec) -> AsyncIterator[Child]:
         yield child
     finally:
         await asyncio.shield(asyncio.ensure_future(child.stop()))
+
+
+@contextlib.asynccontextmanager
+async def on_free_ports(
+    choose: Callable[[], P], run: Callable[[P], contextlib.AbstractAsyncContextManager[R]]
+) -> AsyncIterator[R]:
+    """Run a server on the ports that `choose` gives for the length of a block.
+
+    Between the choice and the start any program may take a port; then `choose` is asked again, a few times.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        for left in reversed(range(_MOST_CHOICES)):
+            try:
+                server = await stack.enter_async_context(run(choose()))
+                break
+            except PortTakenError:
+                if not left:
+                    raise
+        yield server
 
 
 async def start(spec: ChildSpec) -> Child:

@@ -18,7 +18,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
-from worker.stack.child import Child, ChildSpec, running
+from worker.stack.child import Child, ChildSpec, on_free_ports, running
 from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
 from worker.stack.state import HeldLock, Holder, StateFolder, hold, keep_ports
 from worker.stack.temporal import NAMESPACE, RunningTemporal, TemporalPorts, temporal_server
@@ -88,14 +88,13 @@ async def local_stack(
     folder = StateFolder.create(state_dir)
     async with contextlib.AsyncExitStack() as parts:
         lock = await parts.enter_async_context(hold(folder))
-        ports = keep_ports(folder, ("postgres", "temporal", "temporal_http", "ui"), warn)
         started = time.monotonic()
-        postgres = await parts.enter_async_context(_postgres(folder, ports, lock))
+        postgres = await parts.enter_async_context(_postgres(folder, lock, warn))
         if migrate is not None:
             await migrate(postgres.owner_dsn)
         progress("PostgreSQL", f"{postgres.host}:{postgres.port}", time.monotonic() - started)
         started = time.monotonic()
-        temporal = await parts.enter_async_context(_temporal(folder, ports, lock))
+        temporal = await parts.enter_async_context(_temporal(folder, lock, warn))
         progress("Temporal", str(temporal.ui_url), time.monotonic() - started)
         notes = seed_vault(vault_source, folder.vault)
         addresses = _addresses(folder, postgres, temporal, task_queue)
@@ -124,16 +123,25 @@ def seed_vault(source: Path, vault: Path) -> int:
 
 
 def _postgres(
-    folder: StateFolder, ports: Mapping[str, int], lock: HeldLock
+    folder: StateFolder, lock: HeldLock, warn: Callable[[str], None]
 ) -> contextlib.AbstractAsyncContextManager[RunningPostgres]:
-    return postgres_server(folder.postgres, port=ports["postgres"], log=folder.log("postgres"), held=[lock.descriptor])
+    def run(port: int) -> contextlib.AbstractAsyncContextManager[RunningPostgres]:
+        return postgres_server(folder.postgres, port=port, log=folder.log("postgres"), held=[lock.descriptor])
+
+    return on_free_ports(lambda: keep_ports(folder, ("postgres",), warn)["postgres"], run)
 
 
 def _temporal(
-    folder: StateFolder, ports: Mapping[str, int], lock: HeldLock
+    folder: StateFolder, lock: HeldLock, warn: Callable[[str], None]
 ) -> contextlib.AbstractAsyncContextManager[RunningTemporal]:
-    three = TemporalPorts(ports["temporal"], ports["temporal_http"], ports["ui"])
-    return temporal_server(three, log=folder.log("temporal"), folder=folder.temporal, held=[lock.descriptor])
+    def choose() -> TemporalPorts:
+        ports = keep_ports(folder, ("temporal", "temporal_http", "ui"), warn)
+        return TemporalPorts(ports["temporal"], ports["temporal_http"], ports["ui"])
+
+    def run(ports: TemporalPorts) -> contextlib.AbstractAsyncContextManager[RunningTemporal]:
+        return temporal_server(ports, log=folder.log("temporal"), folder=folder.temporal, held=[lock.descriptor])
+
+    return on_free_ports(choose, run)
 
 
 def _addresses(folder: StateFolder, postgres: RunningPostgres, temporal: RunningTemporal, task_queue: str) -> Addresses:
