@@ -4,11 +4,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import TypedSearchAttributes
+from temporalio.exceptions import TimeoutError as TookTooLong
 from temporalio.service import RPCError, RPCStatusCode
 
 from poimen.contracts.definition import WorkflowDef
@@ -20,6 +22,8 @@ from workflows.messages import detail_of
 from workflows.step_ports import scope_attributes
 
 _BETWEEN_LOOKS_SECONDS = 1.0
+# A run takes some seconds; one that hangs is ended instead of being waited for.
+LONGEST_RUN = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class RunPlan:
     queue: str
     definition: WorkflowDef
     folder: Path
+    longest: timedelta = LONGEST_RUN
 
 
 async def is_known(client: Client, workflow_id: str) -> bool:
@@ -76,6 +81,7 @@ async def run_once(plan: RunPlan, name: str, memory: MemoryMode, look: Callable[
         encode(message),
         id=f"{plan.folder.name}-{name}",
         task_queue=plan.queue,
+        execution_timeout=plan.longest,
         result_type=dict,
         static_summary=f"{plan.definition.name} · memory {memory}",
         search_attributes=TypedSearchAttributes(scope_attributes(plan.definition.scope, None)),
@@ -109,6 +115,10 @@ async def _answer(handle: WorkflowHandle[Any, dict[str, Any]], kind: str) -> dic
         return await handle.result()
     except WorkflowFailureError as error:
         answer = detail_of(error.cause, kind)
+        if answer is None and isinstance(error.cause, TookTooLong):
+            raise ExitError(
+                f"{handle.id} did not end in time; its page in the Temporal UI and the worker's log say where it hangs."
+            ) from None
         if answer is None:
             raise ExitError(f"{handle.id} left no result: {error.cause}") from None
         return answer
