@@ -67,7 +67,7 @@ def _end_of_run(
         return None
     state = start.state or RunState()
     who = RunIdentity(
-        run=started.first_execution_run_id,
+        run=state.run or started.original_execution_run_id,
         key=closed.run_id,
         branch=_branch(started, closed.run_id, state.branch),
         definition_hash=definition_hash(start.definition),
@@ -86,7 +86,7 @@ def _end_of_step(
     return DocumentDecision(
         scope=start.scope,
         tenant=start.tenant,
-        run=start.run or started.first_execution_run_id,
+        run=start.run or started.original_execution_run_id,
         branch=_branch(started, closed.run_id, start.branch),
         phase=start.phase,
         step=start.step.id,

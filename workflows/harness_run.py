@@ -21,7 +21,7 @@ from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim, probes
 from workflows.messages import accept, ended_badly, refuse_long_id, to_the_end
-from workflows.run_flow import RunFlow
+from workflows.run_flow import MOST_SUMMARIES, RunFlow
 from workflows.run_records import RunEnd, RunIdentity, run_final, seconds_between
 from workflows.step_ports import SCOPE, TENANT, keyword
 from workflows.step_specs import branch_of, needs_executor, run_of
@@ -142,7 +142,8 @@ class HarnessRun:
             end=ended.end,
             reason=ended.reason,
             definition_hash=who.definition_hash,
-            steps=tuple(flow.steps) if flow else (),
+            # The latest: a result is a payload, and a long way back repeats steps.
+            steps=tuple(flow.steps[-MOST_SUMMARIES:]) if flow else (),
             attempts=flow.budget.attempts_spent if flow else 0,
             tokens=tokens,
             seconds=seconds,

@@ -23,7 +23,8 @@ from workflows.run_records import RunEnd, RunIdentity, gate_decision, milestone
 
 # Steps wait in their run's workflow, where people see them, not in an executor's queue.
 MOST_PARALLEL = 16
-MOST_SUMMARIES = 200
+# Each step of the largest definition once; a result and a continued run are payloads.
+MOST_SUMMARIES = 500
 _MOST_NAMED = 10
 
 
