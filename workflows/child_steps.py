@@ -6,6 +6,7 @@ from temporalio import workflow
 from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import (
     ChildWorkflowError,
+    FailureError,
     TerminatedError,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
@@ -20,9 +21,9 @@ from poimen.step_rules import readable
 from workflows.messages import detail_of
 from workflows.step_ports import scope_attributes
 
-# After a reset the step of the former run may still be ending under the same id.
-_STARTS = 30
-_BETWEEN_STARTS = timedelta(seconds=1)
+# A step of a former execution may still be ending under the same id or, after a reset, still run: then it is cancelled.
+# It gets these seconds to stop its command and to document its end.
+_WAITS = (1, 2, 4, 8, 15)
 # A step ends itself at its deadline; this much later, the server ends one that cannot.
 _PAST_DEADLINE = timedelta(hours=1)
 
@@ -54,24 +55,43 @@ async def run_child(message: StartHarnessStep, handles: dict[str, ChildWorkflowH
 
 
 async def _start(message: StartHarnessStep) -> ChildWorkflowHandle[object, object]:
-    for start in range(1, _STARTS + 1):
+    for wait in (*_WAITS, None):
         try:
-            return await workflow.start_child_workflow(
-                "HarnessStep",
-                encode(message),
-                id=child_id(message.step.id, message.visit),
-                execution_timeout=_limit(message),
-                # A run that is terminated still lets its steps stop their commands and document their end.
-                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-                cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
-                static_summary=f"{message.step.id} · {message.step.tool}"[:200],
-                search_attributes=TypedSearchAttributes(scope_attributes(message.scope, message.tenant)),
-            )
+            return await _start_once(message)
         except WorkflowAlreadyStartedError:
-            if start == _STARTS:
+            if wait is None:
                 raise
-            await workflow.sleep(_BETWEEN_STARTS, summary="the former run of this step is ending")
+            if _is_reset():
+                await _cancel_former(child_id(message.step.id, message.visit))
+            await workflow.sleep(wait, summary="the former execution of this step is ending")
     raise AssertionError  # because the loop returns or raises
+
+
+async def _start_once(message: StartHarnessStep) -> ChildWorkflowHandle[object, object]:
+    return await workflow.start_child_workflow(
+        "HarnessStep",
+        encode(message),
+        id=child_id(message.step.id, message.visit),
+        execution_timeout=_limit(message),
+        # A run that is terminated still lets its steps stop their commands and document their end.
+        parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+        cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
+        static_summary=f"{message.step.id} · {message.step.tool}"[:200],
+        search_attributes=TypedSearchAttributes(scope_attributes(message.scope, message.tenant)),
+    )
+
+
+def _is_reset() -> bool:
+    # Only then is a workflow that runs under a step's id surely this run's own, and may be cancelled.
+    info = workflow.info()
+    return info.run_id != info.original_execution_run_id
+
+
+async def _cancel_former(step_id: str) -> None:
+    try:
+        await workflow.get_external_workflow_handle(step_id).cancel()
+    except FailureError:
+        workflow.logger.info("the former execution of the step has ended")
 
 
 def _limit(message: StartHarnessStep) -> timedelta | None:

@@ -173,6 +173,19 @@ async def test_a_reset_run_is_a_branch_of_its_own_and_meets_no_conflict(
     assert sorted(rows.split()) == sorted([f"none|{run_id}", f"{again[:8]}|{run_id}"])
 
 
+async def test_a_run_reset_in_mid_step_ends_the_former_command_and_runs_the_step_again(harness: Harness) -> None:
+    pids = harness.workspace / "pids"
+    script = f"echo $$ >> {pids}; [ $(wc -l < {pids}) -ge 2 ] || exec sleep 60"
+    handle = await harness.start(one_phase(step("serve", script)))
+    await appears(pids)
+
+    again = await _reset(harness.client, handle.id, str(handle.first_execution_run_id), 4)
+    result = await harness.ended(harness.client.get_workflow_handle(handle.id, run_id=again, result_type=dict))
+
+    assert (result["end"], result["attempts"]) == ("succeeded", 1)
+    assert not _is_alive(int(pids.read_text().split()[0]))
+
+
 async def test_a_workflow_id_used_again_is_a_new_run(remembering: Harness, database: Database) -> None:
     workflow_id = f"again-{uuid.uuid4().hex[:8]}"
 
