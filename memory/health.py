@@ -13,10 +13,12 @@ from memory.stores import Stores
 from memory.vectors.index import Condition
 from memory.vectors.project import FOLLOWER, index_projection
 from poimen.contracts.memory_calls import HealthReport, TierCondition
+from poimen.contracts.problems import counted
 
 SQL = load_queries(__package__, "health.sql")
 DEADLINE_SECONDS: Final = 0.8
 LONGEST_LAG_SECONDS: Final = 30.0
+NAMED_PROBLEMS: Final = 3
 
 
 async def health(tenant: str, stores: Stores) -> HealthReport:
@@ -70,7 +72,11 @@ async def _vectors(tenant: str, stores: Stores) -> Condition:
 
 async def _vault(tenant: str, stores: Stores) -> Condition:
     shelf = await stores.notes.read(tenant)
-    read = f"{len(shelf.notes)} notes read"
+    read = f"{counted(len(shelf.notes), 'note')} read"
     if not shelf.problems:
         return Condition("ok", read)
-    return Condition("degraded", f"{read}, {len(shelf.problems)} not: {shelf.problems[0]}")
+    named = [str(problem) for problem in shelf.problems[:NAMED_PROBLEMS]]
+    left = len(shelf.problems) - NAMED_PROBLEMS
+    if left > 0:
+        named.append(f"and {left:,} more")
+    return Condition("degraded", f"{read}, {len(shelf.problems):,} not: {'; '.join(named)}")

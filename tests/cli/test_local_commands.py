@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -40,6 +41,7 @@ async def test_commands_below_the_folder_of_a_running_stack_find_it(tmp_path: Pa
     assert down.json == {"stopped": True, "pid": addresses["pid"]}
     _, said = await stack.communicate()
     assert stack.returncode == 0
+    assert re.search(r"queue poimen, [1-9]\d* note files\n$", said.decode())
     assert [line.split()[:2] for line in said.decode().splitlines()] == [
         ["[1/3]", "PostgreSQL"],
         ["[2/3]", "Temporal"],

@@ -18,6 +18,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
+from poimen.contracts.problems import counted
 from worker.stack.child import Child, ChildSpec, on_free_ports, running
 from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
 from worker.stack.state import HeldLock, Holder, StateFolder, hold, keep_ports
@@ -105,14 +106,14 @@ async def local_stack(
             started = time.monotonic()
             spec = _worker_spec(folder, worker_argv, worker_environment(addresses), lock)
             children.append(await parts.enter_async_context(_polling_worker(spec, addresses)))
-            progress("worker", f"queue {task_queue}, {notes} notes", time.monotonic() - started)
+            progress("worker", f"queue {task_queue}, {counted(notes, 'note file')}", time.monotonic() - started)
         lock.publish(dataclasses.replace(Holder.current(), addresses=dataclasses.asdict(addresses)))
         async with _cancelled_by_death_of(children):
             yield addresses
 
 
 def seed_vault(source: Path, vault: Path) -> int:
-    """Copy the shipped notes where there is no vault yet; return how many notes it has."""
+    """Copy the shipped notes where there is no vault yet; return how many note files it has."""
     if not vault.exists():
         fresh = vault.with_name(vault.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
