@@ -107,6 +107,48 @@ def test_a_bad_definition_is_refused_in_a_sentence_and_nothing_is_started(
     assert len(ended.err.splitlines()) == 1
 
 
+MISSPELT = HEAD + "      - {id: one, run: {comand: [x]}}\n      - {id: two, run: {comand: [x]}}\n"
+
+
+def test_each_mistake_in_a_definition_has_a_line_of_its_own(
+    run_here: Callable[..., Ended], nowhere: dict[str, str]
+) -> None:
+    Path("bad.yaml").write_text(MISSPELT)
+    ended = run_here("run", "bad.yaml", **nowhere)
+    assert (ended.code, ended.out) == (2, "")
+    assert [line.partition(": ")[0] for line in ended.err.splitlines()] == ["bad.yaml line 6", "bad.yaml line 7"]
+
+
+def test_every_mistake_in_a_definition_is_named(run_here: Callable[..., Ended], nowhere: dict[str, str]) -> None:
+    Path("bad.yaml").write_text(HEAD + "".join(f"      - {{id: s{n}, run: {{comand: [x]}}}}\n" for n in range(7)))
+    lines = run_here("run", "bad.yaml", **nowhere).err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"bad.yaml line {n}" for n in range(6, 13)]
+
+
+def test_mistakes_stay_on_one_line_for_programs(run_here: Callable[..., Ended], nowhere: dict[str, str]) -> None:
+    Path("bad.yaml").write_text(MISSPELT)
+    ended = run_here("run", "bad.yaml", "--json", **nowhere)
+    assert (ended.code, ended.out, len(ended.err.splitlines())) == (2, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("workflow_id", "sentence"),
+    [
+        ("", "--id is empty; give 1 to 1,000 characters."),
+        ("a\x1b[31mb", "--id contains U+001B at character 2."),
+        ("a\nb", "--id contains U+000A at character 2."),
+        ("x" * 1_001, "--id has 1,001 characters; at most 1,000."),
+        (" a", "--id begins or ends with white space."),
+    ],
+)
+def test_a_workflow_id_that_cannot_be_shown_is_refused_before_anything_is_asked(
+    run_here: Callable[..., Ended], nowhere: dict[str, str], workflow_id: str, sentence: str
+) -> None:
+    Path("tiny.yaml").write_text(TINY)
+    ended = run_here("run", "tiny.yaml", "--id", workflow_id, **nowhere)
+    assert (ended.code, ended.out, ended.err) == (2, "", f"{sentence}\n")
+
+
 async def test_a_definition_that_is_not_there_is_named(tmp_path: Path) -> None:
     ended = await poimen("run", "missing.yaml", cwd=tmp_path)
     assert (ended.code, ended.err) == (2, "missing.yaml is not there.\n")

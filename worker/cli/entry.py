@@ -50,7 +50,7 @@ def _code_of(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code; an expected error is a sentence on standard error."""
+    """Run one command and return its exit code; an expected error is told in sentences on standard error."""
     parsed = parse(arguments)
     if parsed.command is None:
         return _version() if parsed.version else 2
@@ -62,8 +62,13 @@ def run(arguments: Sequence[str]) -> int:
         if explained is None:
             raise
         sentence, code = explained
-        print(sentence, file=sys.stderr)
+        print(sentence if parsed.json else _in_lines(error, sentence), file=sys.stderr)
         return int(code)
+
+
+def _in_lines(error: Exception, sentence: str) -> str:
+    refused = importlib.import_module("poimen.contracts.problems").InvalidInput
+    return "\n".join(problem.reason for problem in error.problems) if isinstance(error, refused) else sentence
 
 
 async def _until_terminated(answer: Coroutine[Any, Any, int]) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from pydantic_core import PydanticCustomError
 from temporalio import exceptions
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
@@ -16,7 +17,7 @@ from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 from poimen.contracts.definition import WorkflowDef
-from poimen.contracts.message import decode, encode
+from poimen.contracts.message import check_identifier, decode, encode
 from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
 from worker.cli.output import one_line, print_json, table
 from worker.definitions import load_definition
@@ -26,6 +27,7 @@ from worker.settings import Settings
 from worker.temporal_client import connect, count_pollers
 from workflows.step_ports import scope_attributes
 
+_LONGEST_ID = 1_000
 _NOT_PLAIN = re.compile(r"[^\w.-]+")
 _ENDS = {
     exceptions.CancelledError: "was cancelled",
@@ -37,6 +39,7 @@ _ENDS = {
 async def run(arguments: argparse.Namespace) -> int:
     """Start a HarnessRun; exit with 1 when it does not succeed."""
     definition = load_definition(arguments.file)
+    workflow_id = _new_id(definition) if arguments.id is None else _checked_id(arguments.id)
     message = StartHarnessRun(
         definition=definition,
         memory=arguments.memory,
@@ -45,7 +48,7 @@ async def run(arguments: argparse.Namespace) -> int:
     )
     settings = load_settings()
     client = await connect(settings)
-    handle = await _start(client, settings, arguments.id or _new_id(definition), message)
+    handle = await _start(client, settings, workflow_id, message)
     link = ui_link(settings, client.namespace, handle.id)
     if not arguments.json:
         print(f"{handle.id}  {link}" if link else handle.id, flush=True)
@@ -140,6 +143,13 @@ def _workspace(given: str | None) -> str | None:
         return None
     path = Path(given)
     return str(path.absolute()) if path.is_dir() else given
+
+
+def _checked_id(given: str) -> str:
+    try:
+        return check_identifier(given, _LONGEST_ID)
+    except PydanticCustomError as refused:
+        raise ExitError(f"--id {(refused.context or {})['predicate']}.", USAGE) from None
 
 
 def _new_id(definition: WorkflowDef) -> str:
