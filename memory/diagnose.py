@@ -12,13 +12,13 @@ from memory.deadline import Answer, skipped, within
 from memory.ids import shown
 from memory.items import Known
 from memory.knowledge import search
-from memory.notes.note import LIBRARY
 from memory.observations import fingerprint, observations, run_names
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.recoveries import Recovery, recoveries
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import Signature, signatures_of
 from memory.stores import Caller, Stores
+from poimen.contracts.definition import LIBRARY
 from poimen.contracts.memory_calls import (
     DiagnoseIssue,
     Diagnosis,

@@ -7,8 +7,9 @@ from functools import lru_cache
 from math import log
 from typing import Final
 
-from memory.notes.note import LIBRARY, Note
+from memory.notes.note import Note
 from memory.vectors.tokens import terms
+from poimen.contracts.definition import LIBRARY
 
 TITLE_WEIGHT: Final = 2.0
 CHARACTERS_A_NOTE: Final = 128

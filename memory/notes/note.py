@@ -6,10 +6,8 @@ from datetime import datetime
 from typing import Final, cast, get_args
 
 from memory.notes.front_matter import Fields, split
+from poimen.contracts.definition import LIBRARY
 from poimen.contracts.vocabulary import ItemKind
-
-LIBRARY: Final = "@library"
-"""The scope that every scope of a tenant also reads."""
 
 LONGEST_SUMMARY: Final = 300
 LONGEST_EXCERPT: Final = 600

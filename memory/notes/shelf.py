@@ -12,7 +12,8 @@ from typing import Final
 
 from memory.notes.front_matter import BrokenFrontMatterError
 from memory.notes.match import words_of
-from memory.notes.note import LIBRARY, Note, read_note
+from memory.notes.note import Note, read_note
+from poimen.contracts.definition import LIBRARY
 
 LARGEST_BYTES: Final = 262_144
 MOST_NOTES: Final = 5_000

@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from math import log10
 from typing import Final
 
-from memory.notes.note import LIBRARY
 from memory.postgres.pool import Pool
 from memory.postgres.queries import load_queries
 from memory.postgres.transaction import Row, statement, tenant_transaction
 from memory.vectors.index import Condition, Document, Found, Hit, Query
 from memory.vectors.tokens import terms
+from poimen.contracts.definition import LIBRARY
 
 SQL = load_queries(__package__, "lexical.sql")
 MOST_QUERY_TERMS: Final = 64

@@ -23,7 +23,7 @@ StartStack = Callable[..., Awaitable[StackProcess]]
 
 def starter_note(stack: StackProcess) -> Path:
     assert stack.addresses is not None
-    return Path(stack.addresses["vault"], "starter.md")
+    return Path(stack.addresses["vault"], "@library", "starter.md")
 
 
 def mode_of(path: Path) -> int:

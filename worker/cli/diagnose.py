@@ -10,9 +10,9 @@ from typing import Final
 
 from memory.diagnose import diagnose
 from memory.learning.wording import counted
-from memory.notes.note import LIBRARY
 from memory.scopes import scopes
 from memory.stores import Caller, Stores
+from poimen.contracts.definition import LIBRARY
 from poimen.contracts.memory_calls import DiagnoseIssue, Diagnosis, LikelyCause
 from poimen.contracts.message import decode, encode
 from worker.cli.opened import opened_stores, operator

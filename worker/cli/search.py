@@ -4,9 +4,9 @@ import argparse
 from datetime import UTC, datetime
 
 from memory.knowledge import search
-from memory.notes.note import LIBRARY
 from memory.scopes import scopes
 from memory.stores import Caller, Stores
+from poimen.contracts.definition import LIBRARY
 from poimen.contracts.memory_calls import RememberedItem, SearchKnowledge, SearchResult
 from poimen.contracts.message import decode, encode
 from worker.cli.opened import opened_stores, operator

@@ -18,6 +18,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 
+from poimen.contracts.definition import LIBRARY
 from poimen.contracts.problems import counted
 from worker.stack.child import Child, ChildSpec, on_free_ports, running
 from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
@@ -113,11 +114,13 @@ async def local_stack(
 
 
 def seed_vault(source: Path, vault: Path) -> int:
-    """Copy the shipped notes where there is no vault yet; return how many note files it has."""
+    """Copy the shipped notes into the library of a vault that is not there yet; return how many note files it has."""
     if not vault.exists():
         fresh = vault.with_name(vault.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.copytree(source, fresh, ignore=shutil.ignore_patterns("*.py", "*.pyc", "__pycache__"))
+        # Where every scope of every tenant reads: an edit here counts, whoever runs.
+        library = fresh / LIBRARY
+        shutil.copytree(source, library, ignore=shutil.ignore_patterns("*.py", "*.pyc", "__pycache__"))
         fresh.chmod(0o700)
         fresh.rename(vault)
     return sum(1 for _ in vault.rglob("*.md"))
