@@ -1,18 +1,22 @@
 """Measure how advice and prevention steer the retries of a simulated world of failing steps.
 
-`python -m benchmarks.learning --seed 1 --seeds 60 --json`; one seed is noise, 60 make a figure.
+`python -m benchmarks.learning --seed 1 --seeds 60 --json`; one seed is noise, 60 make a figure. With `--store` a few
+seeds go through the real use cases and a real PostgreSQL.
 """
 
 import argparse
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.learning_bars import bars, by_kind
+from benchmarks.learning_bars import Bar, bars, by_kind
 from benchmarks.learning_measure import play_prevention, play_seed
+from benchmarks.learning_store import play_stored
 from benchmarks.learning_world import World, load_world
+from benchmarks.stores import fresh_stores
 
 
 def measure(world: World, seeds: Sequence[int], prevention: bool = True) -> dict[str, Any]:
@@ -23,17 +27,26 @@ def measure(world: World, seeds: Sequence[int], prevention: bool = True) -> dict
     return {
         "seeds": list(seeds),
         "met": all(bar.met for bar in found),
-        "bars": [
-            {
-                "name": bar.name,
-                "value": round(bar.value, 4),
-                "at_most" if bar.at_most else "at_least": bar.bound,
-                "met": bar.met,
-            }
-            for bar in found
-        ],
+        "bars": [_shown(bar) for bar in found],
         "kinds": by_kind(world, played),
     }
+
+
+async def measure_stored(world: World, seeds: Sequence[int]) -> dict[str, Any]:
+    """Play the seeds through the real store and give the bars, and every decision that the advice alone differs on."""
+    async with fresh_stores() as stores:
+        played = await play_stored(world, seeds, stores)
+    return {
+        "seeds": list(seeds),
+        "decisions": played.decisions,
+        "differences": [one._asdict() for one in played.differences],
+        "bars": [_shown(bar) for bar in bars(world, played.rows, [])],
+    }
+
+
+def _shown(bar: Bar) -> dict[str, Any]:
+    bound = "at_most" if bar.at_most else "at_least"
+    return {"name": bar.name, "value": round(bar.value, 4), bound: bar.bound, "met": bar.met}
 
 
 def _table(result: dict[str, Any]) -> str:
@@ -41,6 +54,8 @@ def _table(result: dict[str, Any]) -> str:
     for bar in result["bars"]:
         bound = f"<= {bar['at_most']}" if "at_most" in bar else f">= {bar['at_least']}"
         lines.append(f"{'ok  ' if bar['met'] else 'MISS'} {bar['name']:46} {bar['value']:8.4f} {bound}")
+    if "decisions" in result:
+        lines.append(f"{len(result['differences'])} of {result['decisions']} decisions differ from the advice alone")
     return "\n".join(lines)
 
 
@@ -51,11 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds are pooled")
     parser.add_argument("--world", type=Path, help="a JSON object with parameters of the world")
     parser.add_argument("--no-prevention", action="store_true", help="leave out the run with prevention")
+    parser.add_argument("--store", action="store_true", help="through the real store, without prevention")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     world = load_world(given.world) if given.world else World()
     began = perf_counter()
-    result = measure(world, range(given.seed, given.seed + given.seeds), not given.no_prevention)
+    seeds = range(given.seed, given.seed + given.seeds)
+    if given.store:
+        result = asyncio.run(measure_stored(world, seeds))
+    else:
+        result = measure(world, seeds, not given.no_prevention)
     result["seconds"] = round(perf_counter() - began, 1)
     print(json.dumps(result) if given.json else _table(result))
 

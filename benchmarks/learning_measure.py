@@ -44,9 +44,9 @@ class Prevented(NamedTuple):
     oracle_needless: int
 
 
-def play_seed(world: World, seed: int) -> list[Row]:
-    """Play every occurrence of one seed, nothing prevented."""
-    static, oracle, memory = Static(world), Knowing(world), Memory(world)
+def play_seed(world: World, seed: int, memory: Policy | None = None) -> list[Row]:
+    """Play every occurrence of one seed, nothing prevented; the advice code alone unless another memory is given."""
+    static, oracle, memory = Static(world), Knowing(world), memory or Memory(world)
     since: dict[tuple[int, str], int] = defaultdict(int)
     rows = []
     for cell in cells(world, seed):

@@ -7,23 +7,18 @@ import argparse
 import asyncio
 import contextlib
 import json
-import tempfile
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 
 from benchmarks.costs import in_turn, ratio
+from benchmarks.stores import fresh_stores
 from memory.analyze import analyze
 from memory.journal import Origin, Provenance
 from memory.postgres import tenant_transaction
-from memory.postgres.migrate import migrate
 from memory.recall import recall
-from memory.settings import MemorySettings
-from memory.stores import Caller, Stores, build_stores
+from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import AnalyzeError, GetContext
-from worker.stack.postgres import RunningPostgres, postgres_server
-from worker.stack.state import choose_ports
 
 FEW: Final = 1_000
 MANY: Final = 1_000_000
@@ -102,7 +97,7 @@ async def measure(rows: int, times: int = 100) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as parts:
         calls: dict[str, Callable[[], Awaitable[None]]] = {}
         for size in sizes:
-            calls |= _calls(size, await parts.enter_async_context(_filled(size)))
+            calls |= _calls(size, await parts.enter_async_context(fresh_stores(fill(size))))
         await in_turn(calls, 10)  # connections, plans and pages as they are after a while
         took = await in_turn(calls, times)
     found = {
@@ -121,27 +116,6 @@ def _calls(size: int, stores: Stores) -> dict[str, Callable[[], Awaitable[None]]
         f"AnalyzeError {size}": lambda: _analyze(stores),
         f"GetContext {size}": lambda: _recall(stores),
     }
-
-
-@contextlib.asynccontextmanager
-async def _filled(rows: int) -> AsyncIterator[Stores]:
-    async with contextlib.AsyncExitStack() as parts:
-        folder = Path(parts.enter_context(tempfile.TemporaryDirectory()))
-        port = choose_ports(["postgres"])["postgres"]
-        postgres: RunningPostgres = await parts.enter_async_context(
-            postgres_server(folder / "postgres", port=port, log=folder / "postgres.log")
-        )
-        await migrate(postgres.owner_dsn)
-        for script in fill(rows):
-            await postgres.run_sql(script, postgres.dsn("postgres"))
-        (folder / "vault").mkdir()
-        settings = MemorySettings(
-            postgres_dsn=postgres.app_dsn, masking_key=b"a key for benchmarks", vault_path=folder / "vault"
-        )
-        stores = build_stores(settings)
-        await stores.pool.open()
-        parts.push_async_callback(stores.pool.close)
-        yield stores
 
 
 async def _empty(stores: Stores) -> None:
