@@ -99,7 +99,7 @@ lock: .uv/installed
 	compile requirements/bootstrap.in -o requirements/bootstrap.lock && \
 	compile pyproject.toml --extra local --group dev -o requirements/dev.lock && \
 	compile pyproject.toml --extra local -c requirements/dev.lock -o requirements/local.lock && \
-	compile pyproject.toml -c requirements/dev.lock -o requirements/runtime.lock && \
+	compile pyproject.toml --extra embedding --extra opensearch -c requirements/dev.lock -o requirements/runtime.lock && \
 	compile requirements/build.in -c requirements/dev.lock -o requirements/build.lock
 
 clean:
