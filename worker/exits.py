@@ -32,6 +32,11 @@ class TemporalDown(ExitError):
         super().__init__(f"{where}; is it running? `poimen up` starts a local one.", DEPENDENCY_DOWN)
 
 
+def is_away(error: RPCError) -> bool:
+    """Tell whether Temporal is out of reach, and did not refuse."""
+    return error.status in _AWAY
+
+
 def explain(error: BaseException) -> tuple[str, int] | None:
     """Return the sentence and the exit code of an expected error, None for any other."""
     if isinstance(error, ExitError):
@@ -45,7 +50,7 @@ def explain(error: BaseException) -> tuple[str, int] | None:
     if isinstance(error, PoimenError):
         return str(error), FAILED
     if isinstance(error, RPCError):
-        if error.status in _AWAY:
-            return f"Temporal does not answer: {error.message}", DEPENDENCY_DOWN
+        if is_away(error):
+            return "Temporal does not answer; is it running? `poimen up` starts a local one.", DEPENDENCY_DOWN
         return f"Temporal refused: {error.message}", FAILED
     return None

@@ -20,6 +20,12 @@ _ELSEWHERE: Final = (
     PREFIX + "POSTGRES_DSN_FILE",
 )
 
+NOTHING_RUNS: Final = (
+    "Nothing runs here: no local stack in this folder or one above it, and no other is set. "
+    "Start one with `make up` (or `poimen up`). To use another, go to its folder, or set TEMPORAL_ADDRESS, "
+    f"{PREFIX}POSTGRES_DSN and {PREFIX}MASKING_KEY."
+)
+
 
 def find_running(start: Path | None = None) -> Addresses | None:
     """Return where the stack runs whose state folder is in this folder or the nearest one above it.
@@ -44,6 +50,21 @@ def load_settings() -> Settings:
     if found is not None and _means_elsewhere(variables, found):
         found = None
     return Settings.load({**variables, **(stack_variables(found) if found else {})})
+
+
+def why_nowhere(settings: Settings) -> str | None:
+    """Say why a command that has no database has none, and how to get one; None when that needs no saying."""
+    if settings.values["postgres_dsn"]:
+        return None
+    leading = [name for name in _ELSEWHERE if settings.variables.get(name)]
+    if not leading:
+        return NOTHING_RUNS
+    if find_running() is None:
+        return None
+    return (
+        f"{leading[0]} leads away from the stack that runs here, and {PREFIX}POSTGRES_DSN, which then names memory's "
+        f"database, is not set. Set it, or unset {leading[0]}."
+    )
 
 
 def _means_elsewhere(variables: Mapping[str, str], found: Addresses) -> bool:

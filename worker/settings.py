@@ -19,6 +19,8 @@ from poimen.contracts.problems import hint, quoted, safe_name
 from worker.options import OPTIONS, PREFIX, SettingsError, read_options
 from worker.stack.state import own_folder
 
+# Where the `temporal` CLI looks, too.
+DEFAULT_ADDRESS = "localhost:7233"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 _MODEL_FIELDS = tuple(spec.name for spec in dataclasses.fields(ModelEndpoint))
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
@@ -69,7 +71,7 @@ class Settings:
             config = ClientConfig.load_client_connect_config(override_env_vars=dict(self.variables))
         except Exception as error:  # the SDK raises what its core gives, without a type of its own
             raise SettingsError(f"The Temporal profile cannot be read: {error}") from None
-        return {"target_host": "localhost:7233", **config}
+        return {"target_host": DEFAULT_ADDRESS, **config}
 
     def memory(self) -> MemorySettings:
         """Return the memory's settings. Raises SettingsError for what is missing."""

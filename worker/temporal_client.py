@@ -8,6 +8,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.converter import DataConverter
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError
 
 from activities.failures import SentenceFailureConverter
@@ -18,13 +19,19 @@ from worker.settings import Settings
 CONVERTER: Final = dataclasses.replace(DataConverter.default, failure_converter_class=SentenceFailureConverter)
 
 
-async def connect(settings: Settings) -> Client:
-    """Connect to Temporal. Raises TemporalDown."""
+async def connect(settings: Settings, *, quiet: bool = False) -> Client:
+    """Connect to Temporal. Raises TemporalDown. A `quiet` connection logs nothing: a command says what is wrong."""
     config = settings.temporal()
+    runtime = quiet_runtime() if quiet else None
     try:
-        return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER)
+        return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER, runtime=runtime)
     except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
         raise TemporalDown(config["target_host"]) from None
+
+
+def quiet_runtime() -> Runtime:
+    """Return a runtime of the SDK that prints nothing; the usual one colours lines about every call it tries again."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
 
 
 async def count_pollers(client: Client, queue: str, kind: TaskQueueType.ValueType) -> int:

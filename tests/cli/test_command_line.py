@@ -1,5 +1,6 @@
 """The `poimen` program without anything running: what it says, and the code it ends with."""
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from tests.worker.running import POIMEN, Ended, clean_environment, run_program
 from worker.cli import entry
 from worker.stack.postgres import RunningPostgres
 from worker.stack.state import choose_ports
+from worker.stack.up import Addresses
 
 HEAD = "name: checks\nscope: acme/api\nphases:\n  - id: T0\n    steps:\n"
 TINY = HEAD + "      - id: one\n        run: {command: [echo]}\n"
@@ -188,6 +190,49 @@ def test_the_doctor_tells_a_wrong_password_from_a_database_out_of_reach(
     for part in ("postgres", "tier signatures"):
         assert details[part].startswith("Postgres refuses the user or its password. ")
     assert "not-the-password" not in ended.out
+
+
+def test_where_nothing_runs_the_doctor_says_so_and_how_to_start(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, nowhere: dict[str, str]
+) -> None:
+    # What is asked where nothing is set; a Temporal of somebody's own may run at the usual address of this machine.
+    monkeypatch.setattr("worker.settings.DEFAULT_ADDRESS", nowhere["TEMPORAL_ADDRESS"])
+    ended = run_here("doctor")
+    assert (ended.code, ended.err, len(ended.out.splitlines())) == (3, "", 1)
+    assert ended.out.startswith("down      stack              Nothing runs here: ")
+    assert "`make up`" in ended.out
+    assert "POIMEN_POSTGRES_DSN" in ended.out.partition("To use another")[2]
+
+
+@pytest.mark.parametrize("command", [("why", "rel-7"), ("search", "port"), ("retire", "les-1"), ("alias", "--list")])
+def test_where_nothing_runs_a_command_that_reads_memory_says_how_to_start(
+    run_here: Callable[..., Ended], command: tuple[str, ...]
+) -> None:
+    ended = run_here(*command)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("Nothing runs here: ")
+
+
+def test_a_variable_that_leads_away_from_the_stack_that_runs_here_is_named(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, nowhere: dict[str, str]
+) -> None:
+    fields = {field.name: "" for field in dataclasses.fields(Addresses)}
+    monkeypatch.setattr("worker.found_stack.find_running", lambda: Addresses(**{**fields, "pid": 1}))
+    ended = run_here("why", "rel-7", **nowhere)
+    assert ended.code == 3
+    assert ended.err.startswith("TEMPORAL_ADDRESS leads away from the stack that runs here, and POIMEN_POSTGRES_DSN,")
+
+
+def test_the_doctor_shows_a_file_name_without_its_control_characters(
+    run_here: Callable[..., Ended], nowhere: dict[str, str]
+) -> None:
+    note = Path(".poimen/vault/local/a\x1b[2J\x1b]0;mine\x07b.md")
+    note.parent.mkdir(parents=True)
+    note.write_text("---\nkind: [\n---\n")
+    dsn = f"postgresql://app@{nowhere['TEMPORAL_ADDRESS']}/poimen"
+    ended = run_here("doctor", **nowhere, POIMEN_POSTGRES_DSN=dsn, POIMEN_MASKING_KEY="k")
+    assert "not: ab.md line 2: " in ended.out
+    assert "\x1b" not in ended.out
 
 
 async def test_down_without_a_stack_says_so(tmp_path: Path) -> None:

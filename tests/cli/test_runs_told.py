@@ -11,8 +11,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RetryConfig
 
+from tests.tcp_proxy import TcpProxy
 from tests.worker.running import POIMEN, Place, clean_environment
+from worker.cli.run import _result
+from worker.exits import ExitError
+from worker.stack.temporal import RunningTemporal
+from worker.temporal_client import quiet_runtime
 
 ADDRESS_IN_USE = "OSError: [Errno 98] Address already in use"
 
@@ -113,6 +119,26 @@ async def waited_for(served: Place, file: str, name: str) -> AsyncIterator[async
     assert command.stdout is not None
     assert (await command.stdout.readline()).startswith(name.encode())
     yield command
+
+
+async def test_a_temporal_that_goes_away_is_said_in_one_sentence(
+    temporal_server: RunningTemporal, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host, port = temporal_server.address.split(":")
+    proxy = TcpProxy(host, int(port))
+    await proxy.pass_on()
+    # The SDK speaks of a call from its fifth try on.
+    tries = RetryConfig(initial_interval_millis=1, max_interval_millis=1, max_retries=7)
+    client = await Client.connect(f"127.0.0.1:{proxy.port}", retry_config=tries, runtime=quiet_runtime())
+    handle = await client.start_workflow("Nothing", id=f"away-{uuid.uuid4().hex[:8]}", task_queue="away")
+    waiting = asyncio.create_task(_result(handle))
+    await proxy.refuse()
+    with pytest.raises(
+        ExitError, match=f"Temporal went away while this waited for {handle.id}; the run goes on"
+    ) as end:
+        await waiting
+    assert end.value.code == 3
+    assert capfd.readouterr() == ("", "")
 
 
 async def test_why_tells_what_memory_said_by_workflow_id_and_by_run_id(served: Place, told: dict[str, Any]) -> None:

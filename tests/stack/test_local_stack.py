@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -103,6 +104,10 @@ async def test_nothing_outlives_a_killed_keeper(start_stack: StartStack, tmp_pat
         os.kill(pid, signal.SIGKILL)
     assert await asyncio.wait_for(stack.process.wait(), 30) == 3
     assert wait_until_gone(children, seconds=20) == []
+    await stack.end()
+    *_, said = stack.said.splitlines()
+    death = r"(PostgreSQL|Temporal) died: exit code -9 \(SIGKILL\); its log is \S+\.log\. The stack ends with it; "
+    assert re.match(death, said)
 
 
 async def test_a_start_right_after_a_kill_of_everything_finds_its_data(start_stack: StartStack, tmp_path: Path) -> None:
@@ -173,15 +178,23 @@ async def test_down_ends_the_holder_and_everything_it_started(start_stack: Start
     assert await stop_holder(tmp_path / "state") is None
 
 
-async def test_a_dead_worker_ends_the_stack_with_its_last_words(start_stack: StartStack, tmp_path: Path) -> None:
+async def test_a_killed_worker_is_started_again_and_said_in_one_line(start_stack: StartStack, tmp_path: Path) -> None:
     stack = await start_stack(tmp_path / "state", worker=True)
+    assert stack.addresses is not None
     children = stack.descendants()
     worker = next(pid for pid in children if _runs(pid, b"queue_poller.py") and not _runs(pid, b"keeper.py"))
     os.kill(worker, signal.SIGKILL)
-    await stack.process.wait()
-    await stack.end()
-    assert stack.process.returncode == 3
-    assert "the worker ended with exit code 137" in stack.said
+    assert stack.process.stderr is not None
+    *_, said = [await stack.process.stderr.readline() for _ in range(4)]
+    log = tmp_path / "state/logs/worker.log"
+    assert said.decode() == f"The worker died: exit code 137 (SIGKILL); its log is {log}. It is started again.\n"
+    # Because a process that another starts sets no event.
+    while not any(  # noqa: ASYNC110
+        _runs(pid, b"queue_poller.py") for pid in stack.descendants().keys() - children.keys()
+    ):
+        await asyncio.sleep(0.01)
+    assert await stack.end() == 0
+    assert stack.said == ""
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 from dataclasses import dataclass
+from typing import Final
 
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.service import RPCError
@@ -12,14 +13,17 @@ from memory.health import health
 from memory.postgres import check_database
 from memory.stores import Stores
 from worker.cli.opened import opened_stores
-from worker.cli.output import print_json
+from worker.cli.output import one_line, print_json
 from worker.exits import DEPENDENCY_DOWN, OK, SCHEMA, TemporalDown
-from worker.found_stack import load_settings
+from worker.found_stack import NOTHING_RUNS, load_settings, why_nowhere
 from worker.options import SettingsError
 from worker.search_attributes import create_command, missing_search_attributes
 from worker.settings import Settings
 from worker.temporal_client import connect, count_pollers
 from workflows.executor_calls import claim_queue
+
+# A broken front matter quotes lines of its file.
+_LONGEST_DETAIL: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,30 @@ class Finding:
 async def run(arguments: argparse.Namespace) -> int:
     """Exit with 0 when runs have memory, 3 when something is down, 4 when the schema does not fit."""
     settings = load_settings()
-    findings = [*await _temporal(settings), *await _memory(settings)]
+    findings = await _findings(settings)
     if arguments.json:
         print_json([dataclasses.asdict(finding) for finding in findings])
     else:
-        print("\n".join(f"{one.state:<9} {one.part:<18} {one.detail}" for one in findings))
+        # Details name files of the vault, and a file may be named anything.
+        print("\n".join(f"{one.state:<9} {one.part:<18} {one_line(one.detail, _LONGEST_DETAIL)}" for one in findings))
     states = {finding.state for finding in findings}
     return SCHEMA if "wrong" in states else DEPENDENCY_DOWN if "down" in states else OK
 
 
+async def _findings(settings: Settings) -> list[Finding]:
+    nowhere = why_nowhere(settings)
+    if nowhere is None:
+        return [*await _temporal(settings), *await _memory(settings)]
+    memory = Finding("down", "memory", nowhere)
+    temporal = await _temporal(settings)
+    # Where nothing was named, that the default address is silent too is no second trouble.
+    alone = nowhere == NOTHING_RUNS and temporal[0].state == "down"
+    return [Finding("down", "stack", nowhere)] if alone else [*temporal, memory]
+
+
 async def _temporal(settings: Settings) -> list[Finding]:
     try:
-        client = await connect(settings)
+        client = await connect(settings, quiet=True)
         missing = await missing_search_attributes(client)
         memory = await count_pollers(client, settings.task_queue, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW)
         claims = claim_queue(settings.task_queue)

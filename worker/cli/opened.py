@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores, build_stores
 from worker import logs
-from worker.found_stack import load_settings
+from worker.exits import DEPENDENCY_DOWN, ExitError
+from worker.found_stack import load_settings, why_nowhere
 from worker.settings import Settings
 
 DEADLINE_SECONDS = 10.0
@@ -16,8 +17,12 @@ DEADLINE_SECONDS = 10.0
 
 @contextlib.asynccontextmanager
 async def opened_stores(settings: Settings | None = None) -> AsyncIterator[Stores]:
-    """Open the stores the settings name for the length of a block. Raises SettingsError."""
-    stores = build_stores((settings or load_settings()).memory())
+    """Open the stores the settings name for the length of a block. Raises SettingsError, ExitError."""
+    settings = settings or load_settings()
+    nowhere = why_nowhere(settings)
+    if nowhere is not None:
+        raise ExitError(nowhere, DEPENDENCY_DOWN)
+    stores = build_stores(settings.memory())
     # The answer is on standard output; the pool's own complaints would only repeat what the error says.
     logs.configure("text", "error")
     await stores.pool.open()

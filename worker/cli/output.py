@@ -1,11 +1,20 @@
 """How commands print: one JSON value, or plain columns."""
 
 import json
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
 WIDTH: Final = 100
+# What a terminal takes for a command: colours and moves, and strings such as a title, which end with BEL or ST; one
+# that was cut short ends with its line.
+_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]"
+)
+# What stands in a title for what differs each time.
+_MASK = re.compile("<(?:number|path|id|value|url|uuid|address|email|time|digest|hex)>")
 
 
 def print_json(value: Any) -> None:
@@ -28,8 +37,15 @@ def _line(line: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> s
     return "  ".join(cells).rstrip()
 
 
+def plain(text: str) -> str:
+    """Return text as a terminal may show it: no control sequences, and an ellipsis for what a signature masked."""
+    lines = _MASK.sub("…", _SEQUENCE.sub("", text)).split("\n")
+    return "\n".join("".join(c if c.isprintable() else " " for c in line) for line in lines)
+
+
 def one_line(text: str, longest: int = 80) -> str:
-    """Return text without line breaks and control characters, cut to a length."""
+    """Return text without line breaks, control characters and what they would begin, cut to a length."""
+    text = _MASK.sub("…", _SEQUENCE.sub("", text))
     clean = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 

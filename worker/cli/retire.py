@@ -8,7 +8,7 @@ from memory.postgres import tenant_transaction
 from poimen.contracts.memory_calls import RetireKnowledge
 from poimen.contracts.message import decode, encode
 from worker.cli.opened import DEADLINE_SECONDS, opened_stores, operator
-from worker.cli.output import print_json
+from worker.cli.output import one_line, print_json
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -22,5 +22,5 @@ async def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(encode(retired))
     else:
-        print(f"{retired.id} is retired (revision {retired.revision}): {item['title']}")
+        print(f"{retired.id} is retired (revision {retired.revision}): {one_line(item['title'])}")
     return 0

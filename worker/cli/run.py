@@ -15,13 +15,14 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import TypedSearchAttributes
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import check_identifier, decode, encode
 from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
 from worker.cli.output import one_line, print_json, table
 from worker.definitions import load_definition
-from worker.exits import FAILED, OK, USAGE, ExitError
+from worker.exits import DEPENDENCY_DOWN, FAILED, OK, USAGE, ExitError, is_away
 from worker.found_stack import load_settings
 from worker.settings import Settings
 from worker.temporal_client import connect, count_pollers
@@ -47,7 +48,7 @@ async def run(arguments: argparse.Namespace) -> int:
         tenant=arguments.tenant,
     )
     settings = load_settings()
-    client = await connect(settings)
+    client = await connect(settings, quiet=True)
     handle = await _start(client, settings, workflow_id, message)
     link = ui_link(settings, client.namespace, handle.id)
     if not arguments.json:
@@ -106,6 +107,14 @@ async def _result(handle: WorkflowHandle[Any, dict[str, Any]]) -> HarnessRunResu
         if isinstance(cause, ApplicationError) and cause.type == "RunFailed" and cause.details:
             return decode(HarnessRunResult, cause.details[0], "HarnessRun").message
         raise _ended(handle.id, cause) from None
+    except RPCError as error:
+        if not is_away(error):
+            raise
+        raise ExitError(
+            f"Temporal went away while this waited for {handle.id}; the run goes on once Temporal is back. "
+            "`poimen runs` shows it then.",
+            DEPENDENCY_DOWN,
+        ) from None
 
 
 def _ended(workflow_id: str, cause: BaseException) -> ExitError:

@@ -25,7 +25,7 @@ from worker.temporal_client import connect
 async def run(arguments: argparse.Namespace) -> int:
     """List them from Temporal, so that runs show which memory never heard of."""
     settings = load_settings()
-    client = await connect(settings)
+    client = await connect(settings, quiet=True)
     found = [one async for one in client.list_workflows('WorkflowType = "HarnessRun"', limit=arguments.limit)]
     runs = await asyncio.gather(*(_described(client, one) for one in found))
     if arguments.json:

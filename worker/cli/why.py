@@ -8,7 +8,7 @@ from memory.errors import NotFound
 from memory.stores import Stores
 from memory.why import Explanation, explain
 from worker.cli.opened import opened_stores
-from worker.cli.output import print_json
+from worker.cli.output import plain, print_json
 
 _AS_JSON = TypeAdapter(Explanation)
 
@@ -21,7 +21,7 @@ async def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_AS_JSON.dump_python(explanation, mode="json"))
     else:
-        print(explanation.text or "No step of this run is on record yet.")
+        print(plain(explanation.text) or "No step of this run is on record yet.")
     return 0
 
 

@@ -46,7 +46,7 @@ async def run(arguments: argparse.Namespace) -> int:
             progress=progress_lines(2, 4),
             warn=lambda sentence: print(sentence, file=sys.stderr, flush=True),
         ) as addresses:
-            client = await connect(settings_of(addresses))
+            client = await connect(settings_of(addresses), quiet=True)
             folder = await _new_folder(client, root, definition.name)
             definition = definition.model_copy(update={"scope": f"demo/{folder.name}"})
             plan = RunPlan(client, addresses.task_queue, definition, folder)

@@ -9,6 +9,7 @@ import errno
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -53,10 +54,20 @@ class ChildSpec:
 class Child:
     """A running child. `exited` is done, with the exit code, when the child and its keeper are gone."""
 
-    def __init__(self, spec: ChildSpec, keeper: asyncio.subprocess.Process, liveness: int, log_start: int):
+    def __init__(
+        self,
+        spec: ChildSpec,
+        keeper: asyncio.subprocess.Process,
+        liveness: int,
+        *,
+        log_start: int,
+        started_at: float,
+    ) -> None:
         self.spec = spec
         self.exited = asyncio.ensure_future(keeper.wait())
         self.keeper_pid = keeper.pid
+        # Seconds since the epoch: no earlier than this could the child be heard of.
+        self.started_at = started_at
         self._liveness: int | None = liveness
         self._log_start = log_start
 
@@ -78,6 +89,11 @@ class Child:
         """Return the error for a child that ended by itself."""
         sentence = self._with_log(f"{self.spec.name} ended with exit code {self.exited.result()}")
         return (PortTakenError if _IN_USE in sentence.lower() else ChildError)(sentence)
+
+    def death(self) -> ChildError:
+        """Return the sentence about a child that was up and then ended by itself."""
+        name, how = self.spec.name, _how(self.exited.result())
+        return ChildError(f"{name[0].upper()}{name[1:]} died: {how}; its log is {self.spec.log}.")
 
     def ask_to_end(self) -> None:
         """Have the keeper end the child, and kill it after its grace. Calling again is fine."""
@@ -127,6 +143,7 @@ async def on_free_ports(
 async def start(spec: ChildSpec) -> Child:
     """Start a child under its keeper; its output is appended to its log file."""
     log = _open_log(spec.log)
+    started_at = time.time()
     reading, liveness = os.pipe()
     try:
         keeper = await asyncio.create_subprocess_exec(
@@ -144,7 +161,7 @@ async def start(spec: ChildSpec) -> Child:
     finally:
         os.close(reading)
         os.close(log)
-    return Child(spec, keeper, liveness, log_start)
+    return Child(spec, keeper, liveness, log_start=log_start, started_at=started_at)
 
 
 async def run_once(
@@ -216,6 +233,15 @@ def _open_log(log: Path) -> int:
     if log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".old.log"))
     return os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _how(code: int) -> str:
+    """Name an exit code and the signal behind it, the child's (128 and its number) or the keeper's own (below 0)."""
+    try:
+        by = f" ({signal.Signals(-code if code < 0 else code - 128).name})"
+    except ValueError:
+        by = ""
+    return f"exit code {code}{by}"
 
 
 async def _until(probe: Callable[[], Awaitable[bool]]) -> None:

@@ -15,6 +15,7 @@ import time
 from types import FrameType
 
 _PR_SET_PDEATHSIG = 1
+_NOTED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(arguments: list[str]) -> int:
@@ -22,9 +23,12 @@ def main(arguments: list[str]) -> int:
     stop_signal, grace, program = int(arguments[0]), float(arguments[1]), arguments[2:]
     wake = _wake_on_signals()
     keeper = os.getpid()
+    # A signal that came between the fork and the program's start would be noted there, and lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _NOTED)
     child = os.fork()
     if child == 0:
         _become(program, keeper, stop_signal)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOTED)
     watched = [sys.stdin.fileno(), wake]
     kill_at: float | None = None
     while (code := _exit_code(child)) is None:
@@ -52,7 +56,7 @@ def _wake_on_signals() -> int:
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in _NOTED:
         signal.signal(number, note)
     signal.set_wakeup_fd(writing)
     return reading
@@ -62,6 +66,9 @@ def _become(program: list[str], keeper: int, stop_signal: int) -> None:
     """Turn the forked process into the program: own group, no input, ended when the keeper is killed."""
     try:
         os.setpgid(0, 0)
+        for number in _NOTED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _NOTED)
         if sys.platform == "linux":
             import ctypes  # noqa: PLC0415  because it costs 10 ms that only this branch needs
 

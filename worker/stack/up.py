@@ -17,10 +17,12 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from poimen.contracts.definition import LIBRARY
 from poimen.contracts.problems import counted
-from worker.stack.child import Child, ChildSpec, on_free_ports, running
+from worker.stack.child import Child, ChildError, ChildSpec, on_free_ports
+from worker.stack.kept import kept_running
 from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
 from worker.stack.state import HeldLock, Holder, StateFolder, hold, keep_ports
 from worker.stack.temporal import NAMESPACE, RunningTemporal, TemporalPorts, temporal_server
@@ -30,6 +32,7 @@ Progress = Callable[[str, str, float], None]
 
 # -P, because a folder named `worker` where the user stands must not be taken for ours.
 WORKER_ARGV = (sys.executable, "-P", "-m", "worker", "worker")
+STARTS_AGAIN = "The stack ends with it; start it again, and everything goes on where it was."
 _WORKER_READY_SECONDS = 60.0
 _WORKER_GRACE_SECONDS = 20.0
 
@@ -84,7 +87,8 @@ async def local_stack(
     """Run a stack for the length of a block, with all its state below `state_dir`.
 
     `migrate` is called with the owner's DSN before the worker starts. The worker counts as up when it polls
-    `task_queue`. When a part of the stack dies, the block is cancelled and `ChildError` raised instead.
+    `task_queue`. A worker that dies is started again, and `warn` told; when a server dies, or the worker again
+    and again, the block is cancelled and `ChildError` raised instead.
     Raises `StackInUseError` when another process holds the folder, `StackError` when a part cannot start.
     """
     folder = StateFolder.create(state_dir)
@@ -100,16 +104,17 @@ async def local_stack(
         progress("Temporal", str(temporal.ui_url), time.monotonic() - started)
         notes = seed_vault(vault_source, folder.vault)
         addresses = _addresses(folder, postgres, temporal, task_queue)
-        children = [postgres.child, temporal.child]
-        for child in children:  # both at once, as soon as the worker, entered below, has ended
+        servers = [postgres.child, temporal.child]
+        for child in servers:  # both at once, as soon as the worker, entered below, has ended
             parts.callback(child.ask_to_end)
+        worker: asyncio.Future[None] | None = None
         if start_worker:
             started = time.monotonic()
             spec = _worker_spec(folder, worker_argv, worker_environment(addresses), lock)
-            children.append(await parts.enter_async_context(_polling_worker(spec, addresses)))
+            worker = await parts.enter_async_context(_polling_worker(spec, addresses, warn))
             progress("worker", f"queue {task_queue}, {counted(notes, 'note file')}", time.monotonic() - started)
         lock.publish(dataclasses.replace(Holder.current(), addresses=dataclasses.asdict(addresses)))
-        async with _cancelled_by_death_of(children):
+        async with _cancelled_by_death_of(servers, worker):
             yield addresses
 
 
@@ -177,24 +182,30 @@ def _worker_spec(folder: StateFolder, argv: Sequence[str], environment: Mapping[
     )
 
 
-@contextlib.asynccontextmanager
-async def _polling_worker(spec: ChildSpec, addresses: Addresses) -> AsyncIterator[Child]:
-    client = await Client.connect(addresses.temporal_address, namespace=addresses.temporal_namespace)
-    started_at = time.time()
+def _polling_worker(
+    spec: ChildSpec, addresses: Addresses, say: Callable[[str], None]
+) -> contextlib.AbstractAsyncContextManager[asyncio.Future[None]]:
+    """Keep a worker running for the length of a block, which begins when it polls."""
+
+    async def until_ready(child: Child) -> None:
+        client = await Client.connect(addresses.temporal_address, namespace=addresses.temporal_namespace, lazy=True)
+        await child.ready_when(lambda: _is_polled(client, addresses, child.started_at), _WORKER_READY_SECONDS)
+
+    return kept_running(spec, until_ready, say)
+
+
+async def _is_polled(client: Client, addresses: Addresses, since: float) -> bool:
+    """Tell whether anybody polled the task queue since an instant: earlier workers stay listed for minutes."""
     request = DescribeTaskQueueRequest(
         namespace=addresses.temporal_namespace,
         task_queue=TaskQueue(name=addresses.task_queue),
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
     )
-
-    async def polls() -> bool:
+    try:
         queue = await client.workflow_service.describe_task_queue(request)
-        # A poller of an earlier worker stays listed for minutes.
-        return any(_seconds(poller.last_access_time) >= started_at for poller in queue.pollers)
-
-    async with running(spec) as child:
-        await child.ready_when(polls, _WORKER_READY_SECONDS)
-        yield child
+    except (RPCError, RuntimeError):  # a server that is gone has a watcher of its own
+        return False
+    return any(_seconds(poller.last_access_time) >= since for poller in queue.pollers)
 
 
 def _seconds(timestamp: Any) -> float:
@@ -202,15 +213,18 @@ def _seconds(timestamp: Any) -> float:
 
 
 @contextlib.asynccontextmanager
-async def _cancelled_by_death_of(children: Sequence[Child]) -> AsyncIterator[None]:
-    """Cancel the block when a child ends by itself, and raise that child's failure in its place."""
+async def _cancelled_by_death_of(servers: Sequence[Child], worker: asyncio.Future[None] | None) -> AsyncIterator[None]:
+    """Cancel the block when a server dies or the worker is given up, and raise that in its place."""
     block = asyncio.current_task()
     assert block is not None
-    dead: list[Child] = []
+    dead: list[ChildError] = []
 
     async def watch() -> None:
-        await asyncio.wait([child.exited for child in children], return_when=asyncio.FIRST_COMPLETED)
-        dead.extend(child for child in children if child.exited.done())
+        watched: list[asyncio.Future[Any]] = [*(server.exited for server in servers), *([worker] if worker else [])]
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        dead.extend(server.death() for server in servers if server.exited.done())
+        if worker is not None and worker.done() and isinstance(error := worker.exception(), ChildError):
+            dead.append(error)
         block.cancel()
 
     watching = asyncio.ensure_future(watch())
@@ -218,7 +232,7 @@ async def _cancelled_by_death_of(children: Sequence[Child]) -> AsyncIterator[Non
         yield
     except asyncio.CancelledError:
         if dead and block.uncancel() == 0:
-            raise dead[0].failure() from None
+            raise ChildError(f"{dead[0]} {STARTS_AGAIN}") from None
         raise
     finally:
         watching.cancel()
