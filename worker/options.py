@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic_core import PydanticCustomError
+
+from poimen.contracts.message import check_identifier
 from poimen.contracts.problems import hint, quoted, safe_name
 from worker.yaml_text import Mapping as YamlMapping
 from worker.yaml_text import Node, Scalar, YamlRefused, read_tree
@@ -14,6 +17,8 @@ from worker.yaml_text import Node, Scalar, YamlRefused, read_tree
 PREFIX = "POIMEN_"
 _FILE_SUFFIX = "_FILE"
 _LARGEST_BYTES = 1024 * 1024
+# The queues of executors are named after it: "-executor-", at most 40 characters of a host's name, and 9 of its own.
+_LONGEST_QUEUE = 140
 # What a step's command is given by its executor: a command that starts the command line again inherits them.
 _OF_STEPS = frozenset(
     PREFIX + name for name in ("RUN", "STEP", "ATTEMPT", "CONTEXT", "CONTEXT_JSON", "RESULT", "CHECKPOINT", "MARK")
@@ -40,6 +45,16 @@ def _text(value: Any) -> str:
     if isinstance(value, bool | list | dict):
         raise ValueError("must be text")
     return str(value)
+
+
+def _queue(value: Any) -> str:
+    try:
+        name = check_identifier(_text(value), _LONGEST_QUEUE)
+    except PydanticCustomError as refused:
+        raise ValueError((refused.context or {})["predicate"]) from None
+    if name.startswith("/_sys/"):
+        raise ValueError('begins with "/_sys/", which is reserved; choose another')
+    return name
 
 
 def _number(kind: Callable[[str], T], least: float, wanted: str) -> Callable[[Any], T]:
@@ -95,7 +110,7 @@ _count = _number(int, 1, "a whole number, 1 or more")
 
 OPTIONS: Mapping[str, Option] = {
     "role": Option(_one_of("memory", "executor", "all"), "all"),
-    "task_queue": Option(_text, "poimen"),
+    "task_queue": Option(_queue, "poimen"),
     "identity": Option(_text),
     # Between being told to end and cancelling what still runs.
     "grace_seconds": Option(_seconds, 10.0),

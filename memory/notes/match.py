@@ -15,7 +15,7 @@ TITLE_WEIGHT: Final = 2.0
 CHARACTERS_A_NOTE: Final = 128
 """What looking at one note costs, as characters of text that is read."""
 LEAST_WORDS: Final = 2
-"""Shared words that make a note fit when its tool, phase and step say nothing."""
+"""Shared words that make a note fit when its tool, phase and step say nothing; fewer where the text has no more."""
 LEAST_SHARE: Final = 0.5
 """Of the best fit's score, for such a note."""
 
@@ -49,14 +49,15 @@ def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[
     wanted = set(terms(text))
     words = {id(note): words_of(note) for note in readable}
     rarity = _rarity(words.values(), wanted)
-    fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity))]
+    least = min(LEAST_WORDS, len(wanted))
+    fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity, least))]
     best = max((fit.score for fit in fits), default=0.0)
     # Common words alone make many notes fit a little; beside a good fit they are noise.
     good = [fit for fit in fits if fit.named or fit.score >= best * LEAST_SHARE]
     return sorted(good, key=lambda fit: (-fit.score, fit.note.id))[:limit]
 
 
-def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]) -> Fit | None:
+def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float], least: int) -> Fit | None:
     named = [
         (noun, value)
         for noun, value, wanted in (
@@ -72,7 +73,7 @@ def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]
         if value is not None or wanted
     )
     shared = sorted((word for word in rarity if word in words), key=lambda word: (-rarity[word], word))
-    if elsewhere or not (named or len(shared) >= LEAST_WORDS):
+    if elsewhere or not (named or len(shared) >= max(least, 1)):
         return None
     score = sum(rarity[word] * min(words[word], 3) for word in shared) + 3.0 * len(named)
     reasons = [f"for {noun} {value}" for noun, value in named]

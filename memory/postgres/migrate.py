@@ -14,6 +14,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 
 from memory.errors import PoimenError, SchemaDiffers, SchemaMismatch, StoreUnavailable
+from memory.postgres.connecting import NotConnected, why_not_connected
 from memory.postgres.driver_errors import translated
 from memory.postgres.queries import load_queries
 
@@ -78,9 +79,12 @@ def compare(migrations: Sequence[Migration], history: Sequence[DictRow]) -> list
 async def _owner(dsn: str) -> AsyncIterator[AsyncConnection[DictRow]]:
     # prepare_threshold: a file holds many statements, which only the simple protocol takes.
     with translated():
-        connection = await AsyncConnection.connect(
-            dsn, autocommit=True, row_factory=dict_row, connect_timeout=5, prepare_threshold=None
-        )
+        try:
+            connection = await AsyncConnection.connect(
+                dsn, autocommit=True, row_factory=dict_row, connect_timeout=5, prepare_threshold=None
+            )
+        except psycopg.ProgrammingError as error:  # of the text alone: nothing was asked of a server yet
+            raise NotConnected.because_of(why_not_connected(error)) from error
     async with connection:
         yield connection
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from poimen.contracts.problems import InvalidInput, Problem
+from poimen.entry import refuse
 from tests.fixtures_postgres import Database
 from tests.worker.running import POIMEN, Ended, clean_environment, run_program
 from worker.cli import entry
+from worker.cli.run import _ended
 from worker.stack.postgres import RunningPostgres
 from worker.stack.state import choose_ports
 from worker.stack.up import Addresses
@@ -149,6 +152,31 @@ def test_a_workflow_id_that_cannot_be_shown_is_refused_before_anything_is_asked(
     Path("tiny.yaml").write_text(TINY)
     ended = run_here("run", "tiny.yaml", "--id", workflow_id, **nowhere)
     assert (ended.code, ended.out, ended.err) == (2, "", f"{sentence}\n")
+
+
+def test_a_workspace_that_is_no_folder_here_is_said(run_here: Callable[..., Ended], nowhere: dict[str, str]) -> None:
+    Path("tiny.yaml").write_text(TINY)
+    ended = run_here("run", "tiny.yaml", "--workspace", "/nope", **nowhere)
+    assert ended.err.startswith("--workspace /nope is no folder here; the executor looks for it below its roots.\n")
+
+
+def test_a_stack_is_not_started_for_a_workspace_that_is_no_folder(run_here: Callable[..., Ended]) -> None:
+    ended = run_here("up", "--workspace", "/nope")
+    assert (ended.code, ended.err) == (2, "--workspace /nope is no folder; commands need one to run in.\n")
+    assert not Path(".poimen").exists()
+
+
+def test_what_a_worker_refuses_of_a_definition_has_a_line_each(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problems = [Problem(f"phases[{number}]", f"phases[{number}] is empty.") for number in range(7)]
+
+    async def refused(_arguments: object) -> int:
+        raise _ended("rel-7", refuse(InvalidInput(*problems)))
+
+    monkeypatch.setattr("worker.cli.run.run", refused)
+    ended = run_here("run", "tiny.yaml")
+    assert (ended.code, ended.err.splitlines()) == (2, [problem.reason for problem in problems])
 
 
 async def test_a_definition_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ async def test_a_pool_says_why_it_has_no_connection_first_and_later(
             assert str(raised.value) == sentence
 
 
-@pytest.mark.parametrize(("spoilt", "sentence"), WRONG)
+@pytest.mark.parametrize(("spoilt", "sentence"), [*WRONG, UNREADABLE])
 async def test_migrating_says_why_it_has_no_connection(
     database: Database, spoilt: Callable[[str], str], sentence: str
 ) -> None:

@@ -40,6 +40,17 @@ def test_one_common_word_is_no_reason() -> None:
     assert fitting(NOTES, Place("acme/api", step="s"), "module zebra xylophone", 3) == []
 
 
+@pytest.mark.parametrize(("word", "skill"), [("port", "free-a-port"), ("disk", "full-disk"), ("locks", "stale-locks")])
+def test_a_text_of_one_word_finds_the_notes_that_have_it(word: str, skill: str) -> None:
+    fits = fitting(NOTES, Place("acme/api"), word, 3)
+    assert fits[0].note.id == skill
+
+
+@pytest.mark.parametrize("text", ["zyzzyva", "", "the"])
+def test_a_text_of_one_word_or_none_that_no_note_has_finds_nothing(text: str) -> None:
+    assert fitting(NOTES, Place("acme/api"), text, 3) == []
+
+
 def test_a_note_of_another_scope_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "a.md").write_text("---\nscope: acme/web\nsteps: [serve]\n---\n# A\n")

@@ -1,7 +1,9 @@
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
+from poimen.contracts.message import Queue
 from worker.options import SettingsError
 from worker.settings import Settings
 
@@ -21,6 +23,24 @@ def test_a_misspelt_variable_is_refused_with_the_one_that_was_meant() -> None:
 
 def test_an_unknown_variable_is_refused_without_its_value() -> None:
     assert refused({"POIMEN_XYZZY": "hunter22"}) == "POIMEN_XYZZY is not a setting."
+
+
+@pytest.mark.parametrize(
+    ("queue", "why"),
+    [
+        ("q" * 141, "has 141 characters; at most 140"),
+        ("a\nb", "contains U+000A at character 2"),
+        ("/_sys/q", 'begins with "/_sys/", which is reserved; choose another'),
+    ],
+)
+def test_a_task_queue_that_temporal_would_refuse_is_refused_at_the_start(queue: str, why: str) -> None:
+    assert refused({"POIMEN_TASK_QUEUE": queue}) == f"POIMEN_TASK_QUEUE {why}."
+
+
+def test_the_queue_of_an_executor_fits_whatever_the_task_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "h" * 255)
+    settings = Settings.load({"POIMEN_TASK_QUEUE": "q" * 140, "POIMEN_STATE": str(tmp_path)})
+    assert TypeAdapter(Queue).validate_python(settings.executor().queue)
 
 
 def test_what_a_step_is_given_by_its_executor_is_no_setting() -> None:

@@ -19,6 +19,7 @@ from temporalio.service import RPCError
 
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import check_identifier, decode, encode
+from poimen.contracts.problems import InvalidInput, Problem
 from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
 from worker.cli.output import one_line, print_json, table
 from worker.definitions import load_definition
@@ -117,11 +118,18 @@ async def _result(handle: WorkflowHandle[Any, dict[str, Any]]) -> HarnessRunResu
         ) from None
 
 
-def _ended(workflow_id: str, cause: BaseException) -> ExitError:
+def _ended(workflow_id: str, cause: BaseException) -> Exception:
     if isinstance(cause, ApplicationError) and cause.type == "InvalidInput":
-        return ExitError(cause.message, USAGE)
+        return InvalidInput(*_problems(cause)) if _problems(cause) else ExitError(cause.message, USAGE)
     how = next((words for kind, words in _ENDS.items() if isinstance(cause, kind)), f"failed: {cause}")
     return ExitError(f"{workflow_id} {how}.")
+
+
+def _problems(refused: ApplicationError) -> list[Problem]:
+    """Return what a worker refused, one problem each; nothing when another version put it differently."""
+    found = refused.details[0] if refused.details else None
+    places = found if isinstance(found, list) else []
+    return [Problem(place["field"], place["reason"]) for place in places if {"field", "reason"} <= place.keys()]
 
 
 def _show(result: HarnessRunResult, workflow_id: str, link: str | None, *, as_json: bool) -> None:
@@ -151,7 +159,12 @@ def _workspace(given: str | None) -> str | None:
     if given is None:
         return None
     path = Path(given)
-    return str(path.absolute()) if path.is_dir() else given
+    if path.is_dir():
+        return str(path.absolute())
+    print(
+        f"--workspace {one_line(given)} is no folder here; the executor looks for it below its roots.", file=sys.stderr
+    )
+    return given
 
 
 def _checked_id(given: str) -> str:

@@ -6,7 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
-from worker.exits import OK
+from worker.cli.output import one_line
+from worker.exits import OK, USAGE, ExitError
 from worker.local import running_stack
 from worker.stack.up import Addresses, Progress
 
@@ -15,6 +16,9 @@ PARTS = 3
 
 async def run(arguments: argparse.Namespace) -> int:
     """Keep the stack until Ctrl-C or SIGTERM, or until a part of it dies."""
+    for root in arguments.workspace or ():
+        if not root.is_dir():
+            raise ExitError(f"--workspace {one_line(str(root))} is no folder; commands need one to run in.", USAGE)
     stop, ready = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
