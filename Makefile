@@ -8,6 +8,8 @@ SHELL := /bin/sh
 
 # Name another interpreter with: make PYTHON=/path/to/python3.12 setup
 PYTHON ?=
+# Test processes side by side. The tests wait for servers about as long as they compute.
+JOBS ?= 2
 # A path handed to `measure` and `bench`; what they measure on is not part of the project.
 DATA ?=
 
@@ -61,7 +63,7 @@ up: $(LOCAL)
 	@$(BIN)/poimen up
 
 test: check
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
 
 check: $(DEV)
 	$(BIN)/ruff check

@@ -1,3 +1,16 @@
 """Real servers for the tests: one PostgreSQL and one Temporal dev server a session, started on demand."""
 
+import pytest
+
 pytest_plugins = ("tests.fixtures_postgres", "tests.fixtures_temporal")
+
+# Servers that are costly to start: what uses one runs in one process.
+COSTLY = ("opensearch_server",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, which shares its servers among them, when they run side by side."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        costly = [name for name in COSTLY if name in names]
+        item.add_marker(pytest.mark.xdist_group(costly[0] if costly else str(item.path)))

@@ -25,7 +25,7 @@ from poimen.contracts.message import encode
 from tests.fixtures_postgres import Database
 from tests.journal.conftest import MakeEvent
 
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 async def write(pool: Pool, event: Event, answer: dict[str, object] | None = None) -> Recorded:

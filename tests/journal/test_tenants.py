@@ -11,7 +11,7 @@ from memory.postgres import Pool, tenant_transaction
 from tests.fixtures_postgres import Database
 from tests.journal.conftest import MakeEvent
 
-SECONDS = 10.0
+SECONDS = 30.0
 TABLES = (
     "select table_name from information_schema.columns"
     " where table_schema = 'public' and column_name = 'tenant' order by 1;"
