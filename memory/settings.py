@@ -2,8 +2,35 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from memory.errors import TenantRefused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSearchSettings:
+    """Where OpenSearch is, and how it is spoken to."""
+
+    urls: tuple[str, ...]
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    # What https is verified by; None is what the system trusts.
+    ca_file: Path | None = None
+    # The longest that one request may take; the deadline of a call is shorter.
+    request_seconds: float = 5.0
+    pool_size: int = 8
+    # Copies of an index that is made from now on.
+    replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingSettings:
+    """An embedding model behind an OpenAI-compatible address."""
+
+    base_url: str
+    model: str
+    dimension: int
+    api_key: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +46,10 @@ class MemorySettings:
     default_tenant: str = "local"
     # Values masked wherever they appear: the worker's own credentials and what the operator registers.
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    # None is search by words alone.
+    embedder: Literal["minilm"] | EmbeddingSettings | None = None
+    # None keeps the index in Postgres.
+    opensearch: OpenSearchSettings | None = None
     pool_min_size: int = 2
     pool_max_size: int = 8
     # Callers beyond this many waiters fail at once: the pool's queue is not durable, Temporal's is.

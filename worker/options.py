@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic_core import PydanticCustomError
 
@@ -75,6 +76,24 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(part for part in (_text(part).strip() for part in parts) if part)
 
 
+def _url(value: Any) -> str:
+    url = _text(value).strip()
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise ValueError("must be a URL that begins with http:// or https://")
+    if parts.username or parts.password:
+        raise ValueError("must not hold a user or a password; they have settings of their own")
+    return url.rstrip("/")
+
+
+def _urls(value: Any) -> tuple[str, ...]:
+    return tuple(_url(part) for part in _names(value))
+
+
 def _paths(value: Any) -> tuple[Path, ...]:
     parts = value if isinstance(value, list) else _text(value).split(os.pathsep)
     return tuple(_path(part) for part in parts if part)
@@ -122,6 +141,22 @@ OPTIONS: Mapping[str, Option] = {
     "postgres_dsn": Option(_text, secret=True),
     "postgres_owner_dsn": Option(_text, secret=True),
     "pool_size": Option(_count, 8),
+    "index": Option(_one_of("pgvector", "opensearch"), "pgvector"),
+    "opensearch_url": Option(_urls, ()),
+    "opensearch_user": Option(_text),
+    "opensearch_password": Option(_text, secret=True),
+    # What https is verified by, instead of what the system trusts.
+    "opensearch_ca": Option(_path),
+    "opensearch_seconds": Option(_seconds, 5.0),
+    "opensearch_replicas": Option(_number(int, 0, "a whole number"), 0),
+    # Where the local stack keeps programs that it put together itself; left out, a folder of the user's cache.
+    "cache": Option(_path),
+    # Left out, it is minilm where the `embedding` extra is installed, and none elsewhere.
+    "embedder": Option(_one_of("minilm", "endpoint", "none")),
+    "embedding_url": Option(_url),
+    "embedding_model": Option(_text),
+    "embedding_key": Option(_text, secret=True),
+    "embedding_dimension": Option(_count),
     "vault": Option(_path, Path(".poimen/vault")),
     "masking_key": Option(_text, secret=True),
     "secrets": Option(_lines, (), secret=True),

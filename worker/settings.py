@@ -8,14 +8,15 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import unquote, urlsplit
 
 from temporalio.envconfig import ClientConfig, ClientConnectConfig
 
 from executors.settings import ExecutorSettings, ModelEndpoint
-from memory.settings import MemorySettings
+from memory.settings import EmbeddingSettings, MemorySettings, OpenSearchSettings
 from poimen.contracts.problems import hint, quoted, safe_name
+from worker.extras import missing_packages
 from worker.options import OPTIONS, PREFIX, SettingsError, read_options
 from worker.stack.state import own_folder
 
@@ -92,6 +93,8 @@ class Settings:
             tenants=values["tenants"],
             default_tenant=self.default_tenant,
             secrets=self._secrets(),
+            embedder=self._embedder(),
+            opensearch=self._opensearch(),
             pool_min_size=min(2, size),
             pool_max_size=size,
         )
@@ -123,12 +126,60 @@ class Settings:
         }
         return shown | {"models": ", ".join(sorted(self.models))}
 
+    def _embedder(self) -> Literal["minilm"] | EmbeddingSettings | None:
+        chosen = self.values["embedder"]
+        if chosen is None:
+            return None if missing_packages("embedding") else "minilm"
+        if chosen == "minilm":
+            self._installed("embedding", "EMBEDDER is minilm")
+            return "minilm"
+        if chosen == "none":
+            return None
+        for name in ("embedding_url", "embedding_model", "embedding_dimension"):
+            self._needed(name, "EMBEDDER is endpoint")
+        return EmbeddingSettings(
+            base_url=self.values["embedding_url"],
+            model=self.values["embedding_model"],
+            dimension=self.values["embedding_dimension"],
+            api_key=self.values["embedding_key"],
+        )
+
+    def _opensearch(self) -> OpenSearchSettings | None:
+        values = self.values
+        if values["index"] != "opensearch":
+            return None
+        self._needed("opensearch_url", "INDEX is opensearch")
+        if bool(values["opensearch_user"]) != bool(values["opensearch_password"]):
+            raise SettingsError(f"{PREFIX}OPENSEARCH_USER and {PREFIX}OPENSEARCH_PASSWORD go together; set both.")
+        self._installed("opensearch", "INDEX is opensearch")
+        return OpenSearchSettings(
+            urls=values["opensearch_url"],
+            user=values["opensearch_user"],
+            password=values["opensearch_password"],
+            ca_file=values["opensearch_ca"],
+            request_seconds=values["opensearch_seconds"],
+            pool_size=values["pool_size"],
+            replicas=values["opensearch_replicas"],
+        )
+
+    def _needed(self, name: str, because: str) -> None:
+        if not self.values[name]:
+            raise SettingsError(f"{PREFIX}{name.upper()} is not set; it is needed because {PREFIX}{because}.")
+
+    def _installed(self, extra: str, because: str) -> None:
+        missing = missing_packages(extra)
+        if missing:
+            raise SettingsError(
+                f"{PREFIX}{because}, and {' and '.join(missing)} is not installed; install poimen-memory[{extra}]."
+            )
+
     def _secrets(self) -> tuple[str, ...]:
         values = self.values
         own = [_password(values[name]) for name in ("postgres_dsn", "postgres_owner_dsn") if values[name]]
         # A memory worker may share its file with executors, and not have the variables that only they need.
         keys = [self._known(table.get("api_key")) for table in self.models.values()]
-        known = (*own, values["masking_key"], *keys, *values["secrets"])
+        named = (values[name] for name in ("masking_key", "opensearch_password", "embedding_key"))
+        known = (*own, *named, *keys, *values["secrets"])
         return tuple(dict.fromkeys(secret for secret in known if secret))
 
     def _models(self) -> dict[str, ModelEndpoint]:

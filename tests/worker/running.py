@@ -94,6 +94,8 @@ def place_of(queue: str, database: Database, folder: Path, temporal_address: str
         "POIMEN_STATE": str(folder / "state"),
         "POIMEN_WORKSPACES": str(folder),
         "POIMEN_RECONCILE_SECONDS": "0.5",
+        # A model costs each worker a second of loading; the tests of what it finds are others.
+        "POIMEN_EMBEDDER": "none",
         **more,
     }
     return Place(queue, database, folder, variables)

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
+from memory.settings import EmbeddingSettings
 from poimen.contracts.message import Queue
 from worker.options import SettingsError
 from worker.settings import Settings
@@ -200,3 +201,57 @@ def test_a_model_that_is_not_whole_is_refused_by_name(tmp_path: Path, table: str
 def test_temporal_is_found_as_its_own_command_line_finds_it() -> None:
     found = Settings.load({"TEMPORAL_ADDRESS": "there:7233", "TEMPORAL_NAMESPACE": "team"}).temporal()
     assert (found["target_host"], found["namespace"]) == ("there:7233", "team")
+
+
+SEARCH = {**MEMORY, "POIMEN_INDEX": "opensearch", "POIMEN_OPENSEARCH_URL": "https://search:9200"}
+
+
+def memory_refused(variables: dict[str, str]) -> str:
+    with pytest.raises(SettingsError) as error:
+        Settings.load(variables).memory()
+    return str(error.value)
+
+
+def test_the_index_is_in_postgres_unless_opensearch_is_named() -> None:
+    assert Settings.load(MEMORY).memory().opensearch is None
+    user = {"POIMEN_OPENSEARCH_USER": "poimen", "POIMEN_OPENSEARCH_PASSWORD": "hunter22"}
+    memory = Settings.load({**SEARCH, **user, "POIMEN_OPENSEARCH_URL": "https://a:9200, https://b:9200/"}).memory()
+    assert memory.opensearch is not None
+    assert memory.opensearch.urls == ("https://a:9200", "https://b:9200")
+    assert (memory.opensearch.user, memory.opensearch.password) == ("poimen", "hunter22")
+    assert "hunter22" in memory.secrets
+    assert "hunter22" not in repr(memory)
+
+
+def test_opensearch_needs_a_url_and_a_password_with_a_user() -> None:
+    sentence = memory_refused({**MEMORY, "POIMEN_INDEX": "opensearch"})
+    assert sentence == "POIMEN_OPENSEARCH_URL is not set; it is needed because POIMEN_INDEX is opensearch."
+    sentence = memory_refused({**SEARCH, "POIMEN_OPENSEARCH_USER": "poimen"})
+    assert sentence == "POIMEN_OPENSEARCH_USER and POIMEN_OPENSEARCH_PASSWORD go together; set both."
+
+
+@pytest.mark.parametrize("url", ["search:9200", "ftp://search", "https://poimen:hunter22@search:9200"])
+def test_an_address_of_another_form_is_refused_without_its_value(url: str) -> None:
+    sentence = refused({"POIMEN_OPENSEARCH_URL": url})
+    assert sentence.startswith("POIMEN_OPENSEARCH_URL must ")
+    assert "hunter22" not in sentence
+
+
+def test_an_embedding_endpoint_needs_address_model_and_dimension() -> None:
+    given = {**MEMORY, "POIMEN_EMBEDDER": "endpoint", "POIMEN_EMBEDDING_URL": "http://models/v1"}
+    sentence = memory_refused(given)
+    assert sentence == "POIMEN_EMBEDDING_MODEL is not set; it is needed because POIMEN_EMBEDDER is endpoint."
+    whole = {**given, "POIMEN_EMBEDDING_MODEL": "small", "POIMEN_EMBEDDING_DIMENSION": "256"}
+    embedder = Settings.load({**whole, "POIMEN_EMBEDDING_KEY": "sk-1"}).memory().embedder
+    assert embedder == EmbeddingSettings(base_url="http://models/v1", model="small", dimension=256, api_key="sk-1")
+    assert "sk-1" not in repr(embedder)
+
+
+def test_the_embedder_is_the_installed_one_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings.load(MEMORY).memory().embedder == "minilm"
+    assert Settings.load({**MEMORY, "POIMEN_EMBEDDER": "none"}).memory().embedder is None
+    monkeypatch.setattr("worker.extras.find_spec", lambda module: None if module == "onnxruntime" else object())
+    assert Settings.load(MEMORY).memory().embedder is None
+    sentence = memory_refused({**MEMORY, "POIMEN_EMBEDDER": "minilm"})
+    wanted = "POIMEN_EMBEDDER is minilm, and onnxruntime is not installed; install poimen-memory[embedding]."
+    assert sentence == wanted
