@@ -7,7 +7,7 @@ from typing import Final
 
 from worker.options import PREFIX
 from worker.settings import Settings, environment
-from worker.stack.state import StrangersFolderError, read_holder
+from worker.stack.state import Holder, StrangersFolderError, read_holder
 from worker.stack.up import Addresses
 
 STATE_FOLDER: Final = Path(".poimen")
@@ -35,12 +35,23 @@ def find_running(start: Path | None = None) -> Addresses | None:
     here = (start or Path.cwd()).absolute()
     for folder in (here, *here.parents):
         try:
-            holder = read_holder(folder / STATE_FOLDER)
+            holder = _ready_holder(folder / STATE_FOLDER)
         except StrangersFolderError:
             continue
-        if holder is not None and holder.is_alive() and holder.addresses:
+        if holder is not None:
             return _addresses(holder.addresses)
     return None
+
+
+def running_at(state: Path) -> Addresses | None:
+    """Return where the stack of a state folder runs; None when none does, or it is starting. Raises StackError."""
+    holder = _ready_holder(state.absolute())
+    return _addresses(holder.addresses) if holder is not None else None
+
+
+def _ready_holder(state: Path) -> Holder | None:
+    holder = read_holder(state)
+    return holder if holder is not None and holder.is_alive() and holder.addresses else None
 
 
 def load_settings() -> Settings:

@@ -1,6 +1,7 @@
 """Run one order against a running stack (`make up`): python examples/orchestrated/main.py RATES_FILE"""
 
 import asyncio
+import logging
 import os
 import sys
 import uuid
@@ -29,13 +30,27 @@ async def main(rates: str) -> int:
         try:
             print(await handle.result())
         except WorkflowFailureError as error:
-            print(f"failed: {error.cause}")
+            print(f"failed: {root_cause(error)}")
             return 1
     return 0
 
 
+def root_cause(error: BaseException) -> str:
+    """Return what went wrong in the activity, under the layers that Temporal wraps around it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error)  # of an activity's error, its type is part
+
+
 if __name__ == "__main__":
-    code = asyncio.run(main(sys.argv[1]))
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    # The SDK logs each failed attempt with its stack; the history of the workflow has them all.
+    logging.getLogger("temporalio").setLevel(logging.ERROR)
+    try:
+        code = asyncio.run(main(sys.argv[1]))
+    except RuntimeError:  # what the SDK raises when nobody listens at the address
+        sys.exit("Temporal does not answer; set TEMPORAL_ADDRESS to what `make up` printed.")
     sys.stdout.flush()
     # An interpreter that finalises while the SDK's threads end may abort; a short script leaves at once.
     os._exit(code)

@@ -15,17 +15,15 @@ from poimen.contracts.message import encode
 from poimen.contracts.vocabulary import MemoryMode
 from worker.cli.output import print_json
 from worker.cli.run import ui_link
-from worker.cli.up import progress_lines
 from worker.definitions import load_definition
 from worker.demo.progress import RunsLine
 from worker.demo.promise import not_held
 from worker.demo.runs import DemoRun, RunPlan, is_known, run_once
+from worker.demo.stack import demo_stack, is_own
 from worker.demo.starting_state import EXAMPLE, starting_state
 from worker.demo.table import last_with_memory, render_table, why_differs
-from worker.exits import DEPENDENCY_DOWN, FAILED, OK, ExitError
+from worker.exits import FAILED, OK, ExitError
 from worker.found_stack import settings_of
-from worker.local import running_stack
-from worker.stack.state import StackInUseError
 from worker.stack.up import Addresses
 from worker.temporal_client import connect
 
@@ -33,31 +31,22 @@ MOST_RUNS_WITH_MEMORY = 4
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """Start the stack, run, and print the table; 0 if memory kept what the demonstration promises, else 1.
+    """Start a stack or use the one here, run, print the table; 0 if memory kept what is promised, else 1.
 
-    On a terminal the stack stays up until Enter. Raises ExitError, StackError.
+    On a terminal a stack of its own stays up until Enter. Raises ExitError, StackError.
     """
     definition = _definition()
     root = arguments.state.absolute() / "demo"
-    try:
-        async with running_stack(
-            arguments.state,
-            workspaces=[root],
-            progress=progress_lines(2, 4),
-            warn=lambda sentence: print(sentence, file=sys.stderr, flush=True),
-        ) as addresses:
-            client = await connect(settings_of(addresses), quiet=True)
-            folder = await _new_folder(client, root, definition.name)
-            definition = definition.model_copy(update={"scope": f"demo/{folder.name}"})
-            plan = RunPlan(client, addresses.task_queue, definition, folder)
-            runs = await _runs(plan, Path(addresses.state) / "logs" / "demo.log")
-            broken = not_held(definition, runs)
-            _show(addresses, definition, runs, broken, as_json=arguments.json)
-            if not arguments.json:
-                await _until_enter()
-    except StackInUseError as error:
-        sentence = f"{error} The demo starts its own: end that one first (poimen down)."
-        raise ExitError(sentence, DEPENDENCY_DOWN) from None
+    async with demo_stack(arguments.state, root) as addresses:
+        client = await connect(settings_of(addresses), quiet=True)
+        folder = await _new_folder(client, root, definition.name)
+        definition = definition.model_copy(update={"scope": f"demo/{folder.name}"})
+        plan = RunPlan(client, addresses.task_queue, definition, folder)
+        runs = await _runs(plan, Path(addresses.state) / "logs" / "demo.log", addresses)
+        broken = not_held(definition, runs)
+        _show(addresses, definition, runs, broken, as_json=arguments.json)
+        if not arguments.json and is_own(addresses):
+            await _until_enter()
     return FAILED if broken else OK
 
 
@@ -81,7 +70,7 @@ async def _new_folder(client: Client, root: Path, name: str) -> Path:
     raise AssertionError  # because there is always a next number
 
 
-async def _runs(plan: RunPlan, log: Path) -> list[DemoRun]:
+async def _runs(plan: RunPlan, log: Path, addresses: Addresses) -> list[DemoRun]:
     """Watch once, then listen until nothing changes any more, then run without memory."""
     line = RunsLine()
 
@@ -95,6 +84,7 @@ async def _runs(plan: RunPlan, log: Path) -> list[DemoRun]:
 
     try:
         runs = [await one("observe", "observe")]
+        _check_first(runs[0], addresses)
         for number in range(1, MOST_RUNS_WITH_MEMORY + 1):
             runs.append(await one(f"on-{number}", "on"))
             # One run like the one that watched is no end yet: what was seen only once may not prevent anything.
@@ -103,6 +93,15 @@ async def _runs(plan: RunPlan, log: Path) -> list[DemoRun]:
         return [*runs, await one("off", "off")]
     finally:
         line.close()
+
+
+def _check_first(first: DemoRun, addresses: Addresses) -> None:
+    if first.end == "succeeded" or is_own(addresses):
+        return
+    raise ExitError(
+        f"{first.workflow_id} {first.end}: {first.reason}. Perhaps the stack of process {addresses.pid} lets commands "
+        "run elsewhere only (--workspace): `poimen down` ends it, and the demo then starts its own."
+    )
 
 
 def _show(
