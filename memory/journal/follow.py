@@ -6,8 +6,9 @@ between, or a holder that woke up too late, hands some events on twice; so what 
 
 import asyncio
 import contextlib
+import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -20,7 +21,9 @@ from memory.journal.read import events_at
 from memory.postgres import Pool, Transaction, load_queries, tenant_transaction
 
 SQL = load_queries(__package__, "follow.sql")
-Apply = Callable[[Sequence[RecordedEvent]], Awaitable[None]]
+Apply = Callable[[Sequence[RecordedEvent]], Awaitable[Mapping[int, str] | None]]
+"""Takes a batch; returns the positions that could not be applied, each with the class of its error."""
+Prepare = Callable[[], Awaitable[None]]
 MOST_COUNTED: Final = 10_000
 """Events behind that are counted one by one; a follower that is further behind is told to be that far."""
 
@@ -37,15 +40,20 @@ class FollowerSettings:
     lease_seconds: float = 15.0
     # Behind the wake-up, which may get lost.
     poll_seconds: float = 1.0
+    # The longest pause after failures; it doubles from what the error asks for.
+    longest_pause_seconds: float = 10.0
     deadline_seconds: float = 5.0
+    # For the batch that is under way at the end.
+    grace_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """Events a follower has not passed, counted up to MOST_COUNTED, and the age of the next in seconds."""
+    """Events a follower has not passed, counted up to MOST_COUNTED, the age of the next in seconds, and the parked."""
 
     events: int
     seconds: float
+    parked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +67,28 @@ class _Batch:
 class Follower:
     """Hands the events of one tenant to `apply`, in batches, one holder at a time.
 
-    `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. When it fails,
-    its events are handed to it one by one, each some times, and those that still fail are parked; StoreUnavailable is
-    waited out and parks nothing.
+    `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. What it says
+    has failed, or all of a batch when it raises, is handed to it one by one, each some times, and what still fails is
+    parked; StoreUnavailable is waited out and parks nothing. `prepare` runs first, whenever the lease is new.
     """
 
     def __init__(
-        self, pool: Pool, tenant: str, name: str, apply: Apply, settings: FollowerSettings | None = None
+        self,
+        pool: Pool,
+        tenant: str,
+        name: str,
+        apply: Apply,
+        settings: FollowerSettings | None = None,
+        *,
+        prepare: Prepare | None = None,
     ) -> None:
         self.tenant = tenant
         self.name = name
         self._pool = pool
         self._apply = apply
+        self._prepare = prepare
+        self._prepared: int | None = None
+        self._failures = 0
         self._settings = settings or FollowerSettings()
         self._holder = uuid.uuid4().hex
         self._lease = timedelta(seconds=self._settings.lease_seconds)
@@ -86,6 +104,10 @@ class Follower:
             batch = await self._read(tx)
         if batch is None:
             return None
+        if self._prepare is not None and self._prepared != batch.generation:
+            async with self._renewed(batch.generation):
+                await self._prepare()
+            self._prepared = batch.generation
         if batch.last is None:
             return 0
         async with self._renewed(batch.generation):
@@ -94,13 +116,24 @@ class Follower:
             return len(batch.events) if await self._move(tx, batch, failed) else None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Follow until `stop` is set, then give the lease back; outages are waited out."""
+        """Follow until `stop` is set, then give the lease back; outages are waited out.
+
+        A batch that takes its time at the end is left, and comes again.
+        """
         ending = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 self._woken.clear()
-                if not await self._step_or_wait():
+                step = asyncio.create_task(self._step_or_pause())
+                await asyncio.wait({step, ending}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait({step}, timeout=self._settings.grace_seconds)
+                if not step.done():
+                    step.cancel()
+                    await asyncio.wait({step})
+                elif (pause := step.result()) is None:
                     await self._idle(ending)
+                elif pause:
+                    await asyncio.wait({ending}, timeout=pause)
         finally:
             ending.cancel()
             with contextlib.suppress(PoimenError):
@@ -113,12 +146,13 @@ class Follower:
             cursor = await tx.row(SQL["cursor"], name=self.name)
             row = await tx.row(
                 SQL["lag"],
+                name=self.name,
                 cursor_tx=str(cursor["cursor_tx"]) if cursor else "0",
                 cursor_position=cursor["cursor_position"] if cursor else 0,
                 limit=MOST_COUNTED,
             )
         assert row is not None
-        return Lag(row["rows"], row["seconds"])
+        return Lag(row["rows"], row["seconds"], row["parked"])
 
     async def _read(self, tx: Transaction) -> _Batch | None:
         lease = await tx.row(SQL["take_lease"], name=self.name, holder=self._holder, lease=self._lease)
@@ -156,26 +190,28 @@ class Follower:
 
     async def _hand_on(self, events: Sequence[RecordedEvent]) -> dict[int, str]:
         """Apply the events, and return the positions that could not be applied, with the class of their error."""
+        failed: Mapping[int, str] | None
         try:
-            await self._apply(events)
+            failed = await self._apply(events)
         except StoreUnavailable:
             raise
         except Exception:
             _log.warning("A batch of events failed; its events follow one by one.", follower=self.name)
-        else:
-            return {}
-        return {event.position: error for event in events if (error := await self._hand_on_one(event))}
+            failed = {event.position: "" for event in events}
+        again = [event for event in events if event.position in (failed or {})]
+        return {event.position: error for event in again if (error := await self._hand_on_one(event))}
 
     async def _hand_on_one(self, event: RecordedEvent) -> str | None:
         error = None
         for _ in range(self._settings.tries):
             try:
-                await self._apply([event])
+                failed = await self._apply([event]) or {}
+                error = failed.get(event.position)
             except StoreUnavailable:
                 raise
             except Exception as raised:
                 error = type(raised).__name__
-            else:
+            if error is None:
                 return None
         _log.error("An event is parked.", follower=self.name, position=event.position, error=error)
         return error
@@ -201,15 +237,26 @@ class Follower:
         )
         return True
 
-    async def _step_or_wait(self) -> int | None:
+    async def _step_or_pause(self) -> float | None:
+        """Take a step; return how long to pause after a failure, 0 to go on, None when there was nothing to do."""
         try:
-            return await self.step()
+            stepped = await self.step()
         except PoimenError as error:
             _log.warning("Following the journal failed; it is tried again.", follower=self.name, error=str(error))
+            return self._pause(error)
         except Exception:
             # A fault of this program: following the rest goes on, and the log has the place.
             _log.exception("Following the journal failed; it is tried again.", follower=self.name)
-        return None
+            return self._pause(None)
+        self._failures = 0
+        return 0.0 if stepped else None
+
+    def _pause(self, error: PoimenError | None) -> float:
+        self._failures += 1
+        first = error.retry_after_seconds if isinstance(error, StoreUnavailable) else 1.0
+        longest = max(self._settings.longest_pause_seconds, first)
+        # Jitter, so that workers which lost one store together do not come back together.
+        return min(first * 2.0 ** min(self._failures - 1, 10), longest) * random.uniform(0.75, 1.0)  # noqa: S311  because it is no secret
 
     async def _idle(self, ending: asyncio.Task[bool]) -> None:
         waking = asyncio.create_task(self._woken.wait())

@@ -51,7 +51,8 @@ update followers set holder = null, lease_until = null
 where tenant = %(tenant)s and name = %(name)s and holder = %(holder)s
 
 -- name: lag
--- How far a follower is behind its cursor: rows it has not passed, counted so far, and the age of the next in seconds.
+-- How far a follower is behind its cursor: rows it has not passed, counted so far, the age of the next in seconds, and
+-- what it has parked.
 with behind as (
   select tx, position
   from outbox
@@ -65,7 +66,8 @@ next as (
   where tenant = %(tenant)s and position = (select position from behind order by tx, position limit 1)
 )
 select count(*) as rows,
-  coalesce(extract(epoch from clock_timestamp() - (select recorded_at from next)), 0)::float8 as seconds
+  coalesce(extract(epoch from clock_timestamp() - (select recorded_at from next)), 0)::float8 as seconds,
+  (select count(*) from dead_letters where tenant = %(tenant)s and follower = %(name)s) as parked
 from behind
 
 -- name: cursor

@@ -1,6 +1,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -278,3 +279,85 @@ async def test_a_follower_that_stops_gives_its_lease_back(pool: Pool, make_event
         stop.set()
         await running
     assert await Follower(pool, "local", "reader", apply, SLOW).step() == 0
+
+
+async def test_only_the_events_that_failed_are_handed_on_again_and_then_parked(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    await write(pool, make_event, "a", "bad", "c")
+    handed: list[list[str]] = []
+
+    async def apply(events: Sequence[RecordedEvent]) -> dict[int, str]:
+        handed.append([event.key for event in events])
+        return {event.position: "mapper_parsing_exception" for event in events if event.key == "bad"}
+
+    follower = Follower(pool, "local", "reader", apply, SLOW)
+    assert await follower.step() == 3
+    assert handed == [["a", "bad", "c"], *[["bad"]] * SLOW.tries]
+    parked = await sql(database, "select key, tries, error from dead_letters join journal using (tenant, position);")
+    assert parked == f"bad|{SLOW.tries}|mapper_parsing_exception"
+    assert (await follower.lag()).parked == 1
+
+
+async def test_an_event_that_is_applied_at_the_second_try_is_not_parked(pool: Pool, make_event: MakeEvent) -> None:
+    await write(pool, make_event, "a", "b")
+    tried: list[int] = []
+
+    async def apply(events: Sequence[RecordedEvent]) -> dict[int, str]:
+        tried.append(len(events))
+        return {events[0].position: "Busy"} if len(tried) == 1 else {}
+
+    follower = Follower(pool, "local", "reader", apply, SLOW)
+    await drain(follower)
+    assert tried == [2, 1]
+    assert (await follower.lag()).parked == 0
+
+
+async def test_a_follower_prepares_once_for_each_lease_it_takes(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    order: list[str] = []
+
+    async def prepare() -> None:
+        order.append("prepare")
+
+    async def apply(events: Sequence[RecordedEvent]) -> None:
+        order.extend(event.key for event in events)
+
+    follower = Follower(pool, "local", "reader", apply, SLOW, prepare=prepare)
+    assert await follower.step() == 0
+    await write(pool, make_event, "a")
+    await follower.step()
+    await sql(database, "update followers set generation = generation + 1, holder = 'other', lease_until = now();")
+    await write(pool, make_event, "b")
+    await follower.step()
+    assert order == ["prepare", "a", "prepare", "b"]
+
+
+async def test_the_pauses_between_tries_double_up_to_a_bound(pool: Pool) -> None:
+    follower = Follower(pool, "local", "reader", Reader().apply, FollowerSettings(longest_pause_seconds=10.0))
+    down = StoreUnavailable("down", retry_after_seconds=2.0)
+    pauses = [follower._pause(down) for _ in range(5)]
+    for pause, longest in zip(pauses, (2, 4, 8, 10, 10), strict=True):
+        assert 0.75 * longest <= pause <= longest
+
+
+async def test_a_batch_that_takes_its_time_at_the_end_is_left_and_comes_again(
+    pool: Pool, make_event: MakeEvent
+) -> None:
+    stop, begun = asyncio.Event(), asyncio.Event()
+
+    async def hang(events: Sequence[RecordedEvent]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    await write(pool, make_event, "a")
+    async with asyncio.timeout(30):
+        quick = replace(SLOW, grace_seconds=0.1)
+        running = asyncio.create_task(Follower(pool, "local", "reader", hang, quick).run(stop))
+        await begun.wait()
+        stop.set()
+        await running
+    reader = Reader()
+    assert await Follower(pool, "local", "reader", reader.apply, SLOW).step() == 1
+    assert reader.keys == ["a"]
