@@ -1,8 +1,10 @@
 """Memory goes away: the harness finishes, says so, and the records arrive later."""
 
 import asyncio
+import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import pytest_asyncio
 from temporalio.client import Client, WorkflowHandle
 
 from activities.boundary import MemoryActivities
+from memory.errors import StoreUnavailable
+from memory.journal import Follower
+from memory.vectors.project import FOLLOWER, index_projection
 from tests.fixtures_postgres import Database
 from tests.tcp_proxy import TcpProxy
 from tests.workflows.conftest import Harness, StandInMemory, appears, one_phase, opened_stores, step, workers
@@ -121,6 +126,40 @@ async def test_a_vault_that_is_gone_costs_nothing_else(remembering: Harness) -> 
 
     assert result["end"] == "succeeded"
     assert result["undelivered_records"] == 0
+
+
+async def test_an_index_that_is_down_costs_nothing_else_and_catches_up(
+    remembering: Harness, database: Database, tmp_path: Path
+) -> None:
+    await database.run_sql("REVOKE ALL ON lexical_documents, lexical_postings FROM poimen_app;")
+    body = step("build", "test -e mark || { touch mark; echo 'OSError: [Errno 28] zebra'; exit 1; }")
+
+    handle = await remembering.start(one_phase(body), f"index-{uuid.uuid4().hex[:8]}")
+    result = await remembering.ended(handle)
+    page = await remembering.client.get_workflow_handle(f"{handle.id}/build").query("details")
+
+    assert (result["end"], result["attempts"], result["undelivered_records"]) == ("succeeded", 2, 0)
+    assert re.search(r"signatures \d+ ms, vectors down, vault \d+ ms", page)
+    # The step's end, the phase's and the run's, and the failure with what ended it.
+    assert await _kinds(database) == [*["decision_documented"] * 3, "error_analyzed", "execution_learned"]
+    async with opened_stores(database.app_dsn, tmp_path) as stores:
+        follower = Follower(stores.pool, "local", FOLLOWER, index_projection(stores))
+        with pytest.raises(StoreUnavailable):
+            await follower.step()
+        await database.run_sql("GRANT ALL ON lexical_documents, lexical_postings TO poimen_app;")
+        while await follower.step():
+            pass
+        asked = {"scope": "acme/api", "query": "zebra", "tiers": ["vectors"]}
+        found = await remembering.client.execute_activity(
+            "SearchKnowledge",
+            asked,
+            id=f"found-{uuid.uuid4().hex[:8]}",
+            task_queue=remembering.queue,
+            schedule_to_close_timeout=timedelta(seconds=20),
+            result_type=dict,
+        )
+
+    assert [item["tier"] for item in found["items"]] == ["vectors"]
 
 
 async def test_records_wait_for_a_grant_that_is_missing(
