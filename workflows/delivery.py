@@ -1,15 +1,10 @@
 """Hand what could not be written to an abandoned child that goes on trying."""
 
-from datetime import timedelta
-
 from temporalio import workflow
 
 from poimen.contracts.message import encode
 from poimen.contracts.run_io import DeliverRecordsInput, PendingRecord
-from poimen.record_batches import batches
-
-# An hour past the day for which records are tried.
-DELIVERY_LIMIT = timedelta(hours=25)
+from poimen.record_batches import DELIVERY_LIMIT, batches
 
 
 async def deliver_later(pending: list[PendingRecord], queue: str, *, after: int = 0) -> int:

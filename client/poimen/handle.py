@@ -19,7 +19,7 @@ from poimen.contracts.run_io import DeliverRecordsInput, StepResult
 from poimen.contracts.vocabulary import MemoryMode
 from poimen.entry import refuse
 from poimen.memory_link import MemoryLink
-from poimen.record_batches import batches
+from poimen.record_batches import DELIVERY_LIMIT, batches
 from poimen.render import render
 from poimen.step_loop import StepLoop, run_step
 from poimen.step_messages import check_spec
@@ -156,6 +156,7 @@ class Memory:
                 # A caller's own id may be as long as the server takes; the record names its workflow anyway.
                 id=f"{info.workflow_id[:200]}/records/{info.run_id}/{workflow.uuid4().hex[:8]}-{number}",
                 task_queue=self.queue,
+                execution_timeout=DELIVERY_LIMIT,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )
             handed_over = set(map(id, records))

@@ -52,6 +52,15 @@ async def test_a_running_command_heartbeats(activities, environment):
     assert len(beats) >= 2
 
 
+async def test_a_claim_heartbeats_while_it_gathers(activities, environment, monkeypatch):
+    monkeypatch.setattr("executors.process._BEAT_SECONDS", 0.05)
+    beats = []
+    environment.on_heartbeat = lambda *details: beats.append(details)
+    asked = [{"name": "slow", "command": ["sleep", "0.3"]}]
+    await environment.run(activities.claim_executor, raw({"run": "run-1", "environment": asked}))
+    assert len(beats) >= 2
+
+
 async def test_a_refusal_is_an_answer(activities, environment):
     answer = await environment.run(activities.run_command, command("true", cwd=".."))
     assert (answer["end"], answer["detail"]) == ("not_allowed", "cwd is outside the workspace")

@@ -7,8 +7,8 @@ import pytest
 from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer
 
-from tests.workflows.conftest import RUNNER
 from tests.workflows.test_own_workflow import Planning
+from worker.bootstrap import RUNNER
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep

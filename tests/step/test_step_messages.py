@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poimen.contracts.execution import StepReport
-from poimen.contracts.message import encode
+from poimen.contracts.message import decode, encode
 from poimen.contracts.problems import InvalidInput
-from poimen.contracts.run_io import PendingRecord
+from poimen.contracts.run_io import DeliverRecordsInput, PendingRecord
 from poimen.excerpts import HEAD_BYTES, TAIL_BYTES, both_ends, cut_head, cut_tail, encoded_size
 from poimen.record_batches import MOST_BYTES as BATCH_BYTES
 from poimen.record_batches import batches
@@ -130,6 +130,16 @@ def test_a_record_that_is_larger_than_a_message_goes_alone() -> None:
     small = PendingRecord(activity="AnalyzeError", message={})
 
     assert batches([small, large, small]) == [[small], [large], [small]]
+
+
+def test_a_delivery_takes_as_many_small_records_as_its_message_allows() -> None:
+    records = [PendingRecord(activity="AnalyzeError", message={"n": number}) for number in range(1_001)]
+
+    cut = batches(records)
+
+    assert [len(batch) for batch in cut] == [1_000, 1]
+    for batch in cut:
+        decode(DeliverRecordsInput, encode(DeliverRecordsInput(records=tuple(batch), queue="poimen")))
 
 
 def test_nothing_to_hand_over_is_no_message() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,11 @@ from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
 
-RUNNER = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen"))
+# A worker's own runner imports `workflows` anew for each workflow, which is half of what a short run costs; the replays
+# and the runs without a cache are under that one.
+RUNNER = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen", "workflows")
+)
 Answer = Callable[[dict[str, Any]], Any]
 
 
@@ -150,12 +155,19 @@ async def workers(
                 task_queue=queue,
                 workflows=[HarnessRun, HarnessStep, DeliverRecords],
                 activities=memory.all(),
-                workflow_runner=RUNNER,
-                **options,
+                **{"workflow_runner": RUNNER, **options},
             )
         )
         for name in (f"{queue}-executors", settings.queue):
-            await stack.enter_async_context(Worker(client, task_queue=name, activities=executor))
+            await stack.enter_async_context(
+                # A cancel comes back with a heartbeat, which is held back for 4 s unless it is told otherwise.
+                Worker(
+                    client,
+                    task_queue=name,
+                    activities=executor,
+                    max_heartbeat_throttle_interval=timedelta(seconds=0.2),
+                )
+            )
         yield
 
 

@@ -15,6 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Harness, StandInMemory, analysis, one_phase, step, workers
+from worker.bootstrap import RUNNER
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -74,6 +75,7 @@ async def test_records_are_tried_again_for_a_day(harness: Harness) -> None:
 
     delivery = harness.client.get_workflow_handle(f"{handle.id}/records/{result['run']}/1", result_type=dict)
     told = await delivery.result()
+    lifetime = (await delivery.describe()).raw_description.execution_config.workflow_execution_timeout
     history = await delivery.fetch_history()
     scheduled = [event for event in history.events if event.HasField("activity_task_scheduled_event_attributes")]
     bounds = [
@@ -82,6 +84,8 @@ async def test_records_are_tried_again_for_a_day(harness: Harness) -> None:
 
     assert told == {"delivered": 2, "refused": []}
     assert all(timedelta(hours=23) < bound <= timedelta(hours=24) for bound in bounds)
+    # What the server gives it in all leaves it time to say what it could not deliver.
+    assert lifetime.ToTimedelta() == timedelta(hours=25)
 
 
 async def test_a_record_that_memory_refuses_for_good_is_named_and_passed_over(harness: Harness) -> None:
@@ -125,7 +129,8 @@ async def test_a_run_is_the_same_when_no_workflow_is_cached(
     count = tmp_path / "count"
     plan = step("plan", f"echo x >> {count}")
     build = step("build", f"test $(wc -l < {count}) -ge 2", needs=["plan"], on_failure={"go_to": "plan", "at_most": 1})
-    async with workers(temporal_client, task_queue, memory, tmp_path, max_cached_workflows=0):
+    options = {"max_cached_workflows": 0, "workflow_runner": RUNNER}
+    async with workers(temporal_client, task_queue, memory, tmp_path, **options):
         harness = Harness(temporal_client, task_queue, tmp_path, memory)
         result = await harness.run(one_phase(plan, build, gate={"command": ["true"]}), memory=memory_mode)
 

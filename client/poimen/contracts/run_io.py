@@ -16,6 +16,9 @@ from poimen.contracts.memory_calls import (
 from poimen.contracts.message import Identifier, Instant, Many, Message, Name, Queue, Scope
 from poimen.contracts.vocabulary import MemoryMode, StepEnd
 
+# Records that one delivery takes.
+MOST_DELIVERED = 1_000
+
 
 class RunState(Message):
     """What a long run carries over continue-as-new."""
@@ -145,5 +148,5 @@ class PendingRecord(Message):
 
 
 class DeliverRecordsInput(Message):
-    records: Annotated[Many[PendingRecord], Field(max_length=1_000)]
+    records: Annotated[Many[PendingRecord], Field(max_length=MOST_DELIVERED)]
     queue: Queue
