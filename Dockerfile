@@ -11,7 +11,7 @@ RUN python -m venv /opt/poimen \
  && /opt/poimen/bin/pip install --require-hashes -r requirements/runtime.lock \
  && pip install --require-hashes -r requirements/build.lock
 
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY client client
 COPY memory memory
 COPY executors executors

@@ -58,13 +58,15 @@ def test_the_wheels_hold_our_packages_and_nothing_else(wheels: Wheels) -> None:
 def test_everything_that_is_no_python_is_in_the_wheel_too(wheels: Wheels) -> None:
     inside = set(names(wheels.application))
     wanted = {name for package in PACKAGES for name in shipped(package, ".sql")} | shipped("vault", ".md")
+    wanted |= shipped("memory", ".txt")
     assert wanted
     assert wanted - inside == set()
     assert "poimen/py.typed" in names(wheels.client)
 
 
-def test_the_application_carries_its_licence(wheels: Wheels) -> None:
-    assert [name for name in names(wheels.application) if name.endswith("licenses/LICENSE")]
+def test_the_application_carries_its_licence_and_that_of_what_it_ships(wheels: Wheels) -> None:
+    for file in ("LICENSE", "NOTICE"):
+        assert [name for name in names(wheels.application) if name.endswith(f"licenses/{file}")]
 
 
 def test_every_module_is_imported_from_the_wheel(installed: Installed) -> None:
