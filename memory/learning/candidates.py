@@ -1,7 +1,7 @@
 """The actions a step may take next, each with its evidence and its price."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, Literal
 
@@ -18,6 +18,8 @@ ATTEMPT_SECONDS: Final = 60.0
 KNOWN_SUCCESSES: Final = 1.5
 KNOWN_MEAN: Final = 0.6
 REPEATED: Final = 0.7
+UNCONDITIONAL: Final = 2.0
+"""Trials that an action's mean counts for, beside those of the occurrences that went as the one at hand."""
 SEEN_TO_HELP: Final = 0.5
 
 
@@ -55,12 +57,20 @@ def _repairs(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterat
     for repair in admissible.repairs:
         tally = evidence.repairs.get(repair, Tally())
         # That its author declared a repair is worth its price, until it was tried.
-        score = tally.mean / (1 + REPAIR_PRICE) if tally.tried else tally.mean
+        price = 1 + REPAIR_PRICE if tally.tried else 1.0
         applied = tried.repairs.count(repair)
-        if applied == 0:
-            yield repair_candidate(repair, tally, score)
-        elif tally.successes >= SEEN_TO_HELP:
-            yield repair_candidate(repair, tally, score * REPEATED**applied)
+        if applied == 0 or tally.successes >= SEEN_TO_HELP:
+            failed = frozenset(tried.repairs)
+            mean = _given(failed, evidence.repair_after(failed, repair), tally.mean * REPEATED**applied)
+            yield repair_candidate(repair, tally, mean / price)
+
+
+def _given(failed: Set[str], tally: Tally, mean: float) -> float:
+    """Give the mean of an action after the `failed` repairs, from what it did after them before."""
+    # What a repair did not end has another cause, which other actions end than on the whole.
+    if not failed:
+        return mean
+    return (tally.successes + UNCONDITIONAL * mean) / (tally.successes + tally.failures + UNCONDITIONAL)
 
 
 def repair_candidate(repair: str, tally: Tally, score: float = 0.0) -> Candidate:
@@ -78,7 +88,7 @@ def _waits(evidence: Evidence, admissible: Admissible, tried: Tried) -> Iterator
             continue
         known = evidence.delay(total)
         if total in EXPLORED_DELAYS or known.successes >= SEEN_TO_HELP:
-            yield wait_candidate(delay, total, known)
+            yield _after(evidence, tried, wait_candidate(delay, total, known))
 
 
 def _own_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candidate:
@@ -86,13 +96,24 @@ def _own_wait(evidence: Evidence, admissible: Admissible, tried: Tried) -> Candi
     elapsed, floor = tried.since_first_failure_seconds, admissible.service_wait_seconds or 0.0
     delay = max(admissible.next_delay_seconds, min(floor, admissible.longest_delay_seconds))
     tally = evidence.plain if delay <= PLAIN_WAIT_SECONDS else evidence.delay(elapsed + delay)
-    return wait_candidate(delay, elapsed + delay, tally, delay == admissible.next_delay_seconds)
+    own = wait_candidate(delay, elapsed + delay, tally, delay == admissible.next_delay_seconds)
+    return _after(evidence, tried, own)
+
+
+def _after(evidence: Evidence, tried: Tried, wait: Candidate) -> Candidate:
+    """Weigh a wait by what such waits did after the repairs that failed in this occurrence."""
+    failed = frozenset(tried.repairs)
+    mean = _given(failed, evidence.delay_after(failed, wait.reached_seconds), wait.tally.mean)
+    return replace(wait, score=mean / _price(wait.delay_seconds))
+
+
+def _price(delay: float) -> float:
+    return 1 + delay / ATTEMPT_SECONDS
 
 
 def wait_candidate(delay: float, reached: float, tally: Tally, own: bool = False) -> Candidate:
     """Give the candidate that waits; `own` marks the step's own next delay."""
-    score = tally.mean / (1 + delay / ATTEMPT_SECONDS)
-    return Candidate("retry" if own else "retry_after", None, delay, reached, tally, score)
+    return Candidate("retry" if own else "retry_after", None, delay, reached, tally, tally.mean / _price(delay))
 
 
 def least_recently_tried(choices: list[Candidate], evidence: Evidence) -> Candidate:

@@ -1,7 +1,7 @@
 """Fold the attempts of one key (tenant, scope, step, signature) into evidence."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import ceil, log
 from typing import Final
@@ -31,7 +31,7 @@ PLAIN_WAIT_SECONDS: Final = 8.0
 LATE_SECONDS: Final = 0.5  # timers fire late: a success this much later still credits the delay
 AGE_DECAY: Final = 0.9  # for each later occurrence of the key
 OTHER_ENVIRONMENT: Final = 0.5
-DOUBT: Final = 0.5  # of its successes an action that never failed keeps, at each further failure in a row
+CHANGED: Final = 0.02  # of the occurrences are the first after a silent change
 PAST_DECAY: Final = 0.97  # for each later trial, in the rate that sets how long a streak must be
 RARE: Final = 0.0003
 NEVER_HELPED: Final = 16
@@ -85,8 +85,8 @@ class Streak:
 class Evidence:
     """What is known of one signature in one step, seen from one environment.
 
-    `runs` are the distinct runs, oldest first. `waits` are the trials without a repair, with
-    their weights. Of the occurrences before the one at hand, `last_retried` holds
+    `runs` are the distinct runs, oldest first. `weighted` are all trials with their weights, `waits` those
+    without a repair. Of the occurrences before the one at hand, `last_retried` holds
     the trials of the latest in which anything was tried, `idle` counts those since in which nothing was
     retried, and `earlier_here` all those of this environment.
     """
@@ -97,6 +97,7 @@ class Evidence:
     runs: tuple[str, ...] = ()
     repairs: Mapping[str, Tally] = field(default_factory=dict)
     plain: Tally = Tally()
+    weighted: tuple[tuple[Trial, float], ...] = ()
     waits: tuple[tuple[Trial, float], ...] = ()
     streak: Streak = Streak()
     trials: tuple[Trial, ...] = ()
@@ -131,6 +132,14 @@ class Evidence:
         """
         return _tally([(trial, weight) for trial, weight in self.waits if _tells(trial, seconds)])
 
+    def repair_after(self, failed: Set[str], repair: str) -> Tally:
+        """Tally a repair in the occurrences where the `failed` ones had been applied in vain before it."""
+        return _counted([(t, w) for t, w in self.weighted if t.applied.repair == repair and failed <= t.before])
+
+    def delay_after(self, failed: Set[str], seconds: float) -> Tally:
+        """Tally a delay in the occurrences where the `failed` repairs had been applied in vain before it."""
+        return _counted([(t, w) for t, w in self.waits if failed <= t.before and _tells(t, seconds)])
+
 
 def _tells(trial: Trial, seconds: float) -> bool:
     if trial.worked:
@@ -155,6 +164,7 @@ def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurren
         runs=tuple(dict.fromkeys(one.run for one in occurrences)),
         repairs=_repair_tallies(trials, weights),
         plain=_tally([(t, w) for t, w in waits if t.applied.waited_seconds <= PLAIN_WAIT_SECONDS]),
+        weighted=tuple(zip(trials, weights, strict=True)),
         waits=tuple(waits),
         streak=_streak(trials),
         trials=tuple(trials),
@@ -177,22 +187,29 @@ def _weights(
     return [ages[t.position] * (1.0 if t.environment == environment else OTHER_ENVIRONMENT) for t in trials]
 
 
-def _tally(weighted: Iterable[tuple[Trial, float]]) -> Tally:
-    worked = tried = 0
-    successes = failures = 0.0
-    in_a_row = 0
-    for trial, weight in weighted:
-        tried += 1
-        if trial.worked:
-            worked += 1
-            in_a_row = 0
-            successes += weight
-        else:
-            in_a_row += 1
-            if in_a_row > 1:
-                successes *= 1 - (1 - DOUBT) * successes / (successes + failures + 1)
-            failures += weight
-    return Tally(worked, tried, successes, failures)
+def _tally(weighted: Sequence[tuple[Trial, float]]) -> Tally:
+    counted = _counted(weighted)
+    return replace(counted, successes=counted.successes * _unchanged([trial.worked for trial, _ in weighted]))
+
+
+def _counted(weighted: Sequence[tuple[Trial, float]]) -> Tally:
+    worked = [weight for trial, weight in weighted if trial.worked]
+    failed = [weight for trial, weight in weighted if not trial.worked]
+    return Tally(len(worked), len(weighted), sum(worked), sum(failed))
+
+
+def _unchanged(worked: Sequence[bool]) -> float:
+    """Give the chance that the failures since an action last worked are no more than chance.
+
+    What seldom failed before is soon doubted; what failed now and then is not.
+    """
+    last = max((at for at, one in enumerate(worked) if one), default=None)
+    if last is None or last + 1 == len(worked):
+        return 1.0
+    weights = [PAST_DECAY ** (last - at) for at in range(last + 1)]
+    rate = (sum(weight for weight, one in zip(weights, worked, strict=False) if one) + 0.5) / (sum(weights) + 1)
+    by_chance: float = (1 - rate) ** (len(worked) - last - 1)
+    return by_chance / (by_chance + CHANGED)
 
 
 def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> dict[str, Tally]:

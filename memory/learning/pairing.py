@@ -11,7 +11,7 @@ class Trial(NamedTuple):
     """One action applied against the signature, and whether it ended it.
 
     `position` counts the key's occurrences from the oldest. `elapsed_seconds` is the time since the signature
-    first failed in the occurrence. `first_repair` marks the first repair that the occurrence received.
+    first failed in the occurrence. `before` are the repairs that the occurrence had received already.
     """
 
     position: int
@@ -20,8 +20,13 @@ class Trial(NamedTuple):
     applied: AppliedAction
     elapsed_seconds: float
     worked: bool
-    first_repair: bool
+    before: frozenset[str]
     occurrence: str
+
+    @property
+    def first_repair(self) -> bool:
+        """Say whether it applied the first repair that the occurrence received."""
+        return self.applied.repair is not None and not self.before
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +102,16 @@ def trials_of(occurrence: Occurrence, signature: str, position: int) -> list[Tri
         return []
     trials: list[Trial] = []
     first_failure: Attempt | None = None
-    repaired = False
+    before: frozenset[str] = frozenset()
     for index, attempt in enumerate(attempts):
         applied = attempt.applied
-        repairing = applied.repair is not None
         worked = _result(attempts, index, signature)
         if worked is not None:
             elapsed = _elapsed(attempt, first_failure)
-            first_repair = repairing and not repaired
             place = (position, attempt.run, attempt.environment)
-            trials.append(Trial(*place, applied, elapsed, worked, first_repair, occurrence.id))
-        repaired = repaired or repairing
+            trials.append(Trial(*place, applied, elapsed, worked, before, occurrence.id))
+        if applied.repair is not None:
+            before |= {applied.repair}
         if first_failure is None and _failed_with(attempt, signature):
             first_failure = attempt
     return trials

@@ -12,6 +12,7 @@ MOST_FAIR_FAILURES: Final = 8
 BY_CHANCE: Final = 0.001
 FIRST_FAILURES: Final = 2
 SETTLED_ENVIRONMENTS: Final = 4
+LOOKS: Final = 2
 PROBE_EVERY: Final = 3
 LONGEST_COVER_SECONDS: Final = 256.0
 """A longer wait is never tried on purpose, only repeated when it was seen to help."""
@@ -85,7 +86,10 @@ def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
     # A fingerprint that changes in most runs tells nothing apart, and would make every verdict new.
     if streak.environments >= SETTLED_ENVIRONMENTS and 2 * streak.environments > streak.runs:
         return True
-    return any(trial.environment == evidence.environment for trial in trials)
+    if streak.environments < SETTLED_ENVIRONMENTS:
+        return any(trial.environment == evidence.environment for trial in trials)
+    # Where several changes have changed nothing, a look at the next is enough: probes do the rest.
+    return sum(trial.environment == evidence.environment for trial in streak.trials) >= LOOKS
 
 
 def looks_again(evidence: Evidence) -> bool:

@@ -298,3 +298,36 @@ def new_story_advice(new_story):
     told = new_story()
     told.run("a", (None, "S"), ("w", "S"), ("right", "ok")).run("b", (None, "S"))
     return told.advice("b", "w", "right")
+
+
+def test_after_a_repair_that_did_not_help_comes_what_ended_the_failure_then(story):
+    """Two causes behind one signature: mostly the repair ends it, at other times a long wait."""
+    for number in range(4):
+        for turn in "abcef":
+            story.run(f"{turn}{number}", (None, "S"), ("fix", "ok"))
+        story.run(f"d{number}", (None, "S"), ("fix", "S"), (60.0, "ok"))
+    story.run("z", (None, "S"))
+    assert story.advice("z", "fix").repair == "fix"
+    story.attempts.pop()
+    story.run("z", (None, "S"), ("fix", "S"))
+    advice = story.advice("z", "fix")
+    assert (advice.repair, advice.delay_seconds) == (None, 60.0)
+
+
+def test_a_repair_that_mostly_works_at_the_second_time_is_applied_twice(story):
+    for number in range(6):
+        story.run(f"r{number}", (None, "S"), ("slow", "S"), ("slow", "ok"))
+    story.run("z", (None, "S"), ("slow", "S"))
+    assert story.advice("z", "slow", "other").repair == "slow"
+
+
+def test_an_environment_that_often_changes_in_vain_renews_the_verdict_with_two_looks(story):
+    for number in range(12):
+        story.environment = f"image {number // 3}"
+        story.run(f"r{number}", (None, "S"), ("fix", "S"), *[(1.0, "S")] * 3)
+    story.environment = "image 4"
+    story.run("z", (None, "S"))
+    assert story.advice("z", "fix", longest=1.0).verdict != "stop"
+    story.attempts.pop()
+    story.run("z", (None, "S"), (1.0, "S"), (1.0, "S"))
+    assert story.advice("z", "fix", longest=1.0).verdict == "stop"

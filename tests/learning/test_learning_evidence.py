@@ -109,6 +109,26 @@ def test_sub_second_delays_count_for_one_second(story):
     assert _counts(story.evidence().plain) == (1, 2)
 
 
+def _cured(new_story, results):
+    story = new_story()
+    for number, result in enumerate(results):
+        story.run(f"r{number}", (None, "S"), ("fix", result))
+    return story.evidence().repairs["fix"]
+
+
+def test_the_first_failures_in_a_row_of_a_cure_that_never_failed_cast_doubt_on_it(new_story):
+    kept = []
+    for past in (["ok"] * 12, ["ok", "ok", "S", "ok"] * 3):
+        before, after = _cured(new_story, past), _cured(new_story, [*past, "S", "S"])
+        kept.append(after.successes / before.successes)
+    assert kept[0] < 0.3
+    assert kept[1] > 0.6
+
+
+def test_a_success_ends_the_doubt(new_story):
+    assert _cured(new_story, ["ok"] * 8 + ["S", "S", "ok"]).mean > 0.65
+
+
 def test_evidence_of_another_environment_weighs_half(story):
     story.run("a", (None, "S"), ("fix", "ok"))
     here = story.evidence().repairs["fix"].successes
