@@ -61,11 +61,29 @@ select 'local', scope, step, run, 1, '', signature, 'succeeded', n, at from grow
 insert into receipts (tenant, package_id, scope, run, step, visit, attempt, item_ids)
 select 'local', 'ctx-' || n, scope, run, step, 1, 2, array[item] from grown;
 
-insert into lexical_documents (tenant, scope, item_id, kind, level, state, length, version)
-select 'local', scope, item, 'lesson', 'L1', 'active', 3, n from grown;
+insert into index_generations (tenant, number, state, embedder, dimension)
+values ('local', 1, 'live', '', 0)
+on conflict do nothing;
 
-insert into lexical_postings (tenant, scope, term, item_id, frequency)
-select 'local', scope, term, item, 1 from grown, unnest(array['failure', 'w' || n % 251, 'n' || n]) as term;
+insert into index_corpora (tenant, generation, scope) select distinct 'local', 1, scope from grown
+on conflict do nothing;
+
+insert into index_documents (
+  tenant, corpus, id, document, kind, level, state, recorded_at, length, version, digest, terms, frequencies
+)
+select 'local', corpus, item, n, 'lesson', 'L1', 'active', at, 3, n, sha256('x'),
+  array['failur', 'w' || n % 251, 'n' || n], '{{1,1,1}}'
+from grown join index_corpora using (scope) where tenant = 'local';
+
+insert into index_postings (tenant, corpus, term, document, frequency, length)
+select 'local', corpus, term, n, 1, 3
+from grown join index_corpora using (scope), unnest(array['failur', 'w' || n % 251, 'n' || n]) as term
+where tenant = 'local';
+
+update index_corpora
+set documents = counted.documents, total_length = 3 * counted.documents, issued = {last}
+from (select corpus, count(*) as documents from index_documents where tenant = 'local' group by corpus) as counted
+where tenant = 'local' and index_corpora.corpus = counted.corpus;
 
 insert into journal (
   tenant, scope, kind, key, request_hash, workflow_id, run_id, run, step, origin, payload, result

@@ -10,7 +10,7 @@ from memory.notes.shelf import NoteVault
 from memory.postgres import Pool
 from memory.settings import MemorySettings
 from memory.vectors.index import VectorIndex
-from memory.vectors.lexical import LexicalIndex
+from memory.vectors.pgvector import PgvectorIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def build_stores(settings: MemorySettings) -> Stores:
         settings=settings,
         pool=pool,
         masker=Masker(settings.masking_key, settings.secrets),
-        index=LexicalIndex(pool),
+        index=PgvectorIndex(pool),
         notes=NoteVault(settings.vault_path, starter_notes()),
     )
 

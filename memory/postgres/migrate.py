@@ -93,6 +93,11 @@ async def _prepare(connection: AsyncConnection[DictRow]) -> None:
     role = await _one(connection, SQL["role_exists"])
     if not role["found"]:
         raise SchemaMismatch("The role poimen_app does not exist; create it before the first migration.")
+    vector = (await _one(connection, SQL["vector_version"]))["version"]
+    if vector is None:
+        raise SchemaMismatch("This PostgreSQL has no extension vector; install pgvector 0.8 or newer.")
+    if tuple(map(int, re.findall(r"\d+", vector)[:2])) < (0, 8):
+        raise SchemaMismatch(f"The extension vector is {vector}, too old; install pgvector 0.8 and update it.")
     await connection.execute(SQL["set_lock_wait"], {"wait": _MIGRATOR_WAIT})
     await connection.execute(SQL["lock_schema"])
     await connection.execute(SQL["set_lock_wait"], {"wait": _TABLE_WAIT})

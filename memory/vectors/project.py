@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from memory import items
+from memory.errors import Rejected
 from memory.journal import RecordedEvent
 from memory.postgres import Row, tenant_transaction
 from memory.stores import Stores
@@ -32,11 +33,10 @@ async def _index(stores: Stores, tenant: str, item: str, version: int) -> None:
         row = await tx.row(items.SQL["item"], id=item)
     if row is None:
         return
-    if row["state"] != "active":
-        await stores.index.remove(tenant, row["scope"], item, version, deadline_seconds=DEADLINE_SECONDS)
-        return
     # The row may be newer than the event; then a later event brings the same text under its own version.
-    await stores.index.index(_document(row, version), deadline_seconds=DEADLINE_SECONDS)
+    (put,) = await stores.index.put([_document(row, version)], deadline_seconds=DEADLINE_SECONDS)
+    if put.outcome == "failed":
+        raise Rejected(put.because or "The index refuses the document.")
 
 
 def _document(row: Row, version: int) -> Document:
@@ -47,6 +47,8 @@ def _document(row: Row, version: int) -> Document:
         id=row["id"],
         kind=row["kind"],
         level=row["level"],
-        text=" ".join(word for word in words if word),
+        text=" ".join(word for word in words if word) if row["state"] == "active" else "",
         version=version,
+        state=row["state"],
+        recorded_at=row["created_at"],
     )

@@ -159,7 +159,7 @@ async def test_a_told_lesson_is_found_by_its_words_in_another_step(stores: Store
     package = await recall(asking(task="calibration of the flux capacitor"), caller(), stores)
     item = next(item for item in package.items if item.tier == "vectors")
     assert (item.text, item.trust) == (lesson, "unverified")
-    assert item.because == "shares calibration, capacitor, flux"
+    assert item.because == "shares calibr, capacitor, flux"
     elsewhere = asking(task="calibration of the flux capacitor", scope="acme/web")
     assert [i for i in (await recall(elsewhere, caller(), stores)).items if i.tier == "vectors"] == []
 

@@ -49,7 +49,7 @@ async def test_what_a_run_taught_is_found_by_searching(served: Place, temporal_c
     )
 
     async def indexed() -> bool:
-        return int(await served.database.run_sql("SELECT count(*) FROM lexical_documents;")) > 0
+        return int(await served.database.run_sql("SELECT count(*) FROM index_documents;")) > 0
 
     await until(indexed)
 

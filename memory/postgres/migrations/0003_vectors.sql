@@ -1,0 +1,124 @@
+-- Tier 2 in Postgres: generations of the index, documents with their words, postings, vectors. They take the place of
+-- the search by words alone. Needs pgvector 0.8 or newer.
+
+create extension if not exists vector;
+
+drop table lexical_documents, lexical_postings;
+
+-- A whole index of a tenant. What is dropped is taken away little by little.
+create table index_generations (
+  tenant text not null,
+  number integer not null,
+  state text not null check (state in ('building', 'live', 'kept', 'dropped')),
+  -- What made its vectors; empty and 0 when it has none.
+  embedder text not null,
+  dimension integer not null check (dimension >= 0),
+  primary key (tenant, number)
+);
+create unique index index_generations_by_state on index_generations (tenant, state) where state <> 'dropped';
+
+-- The documents of one scope in one generation: what a search is over. Every writer of the scope locks this row first.
+create table index_corpora (
+  tenant text not null,
+  corpus bigint generated always as identity,
+  generation integer not null,
+  scope text collate "C" not null,
+  -- Active documents, and their terms counted with repetitions.
+  documents integer not null default 0,
+  total_length bigint not null default 0,
+  -- The last number that a document was given.
+  issued integer not null default 0,
+  -- Whether any of its vectors is in the graph.
+  graphed boolean not null default false,
+  primary key (tenant, corpus),
+  unique (tenant, generation, scope),
+  foreign key (tenant, generation) references index_generations (tenant, number)
+) with (fillfactor = 50);
+
+create table index_documents (
+  tenant text not null,
+  corpus bigint not null,
+  id text collate "C" not null,
+  document integer not null,
+  kind text not null,
+  level text not null,
+  state text not null check (state in ('active', 'retired', 'quarantined')),
+  recorded_at timestamptz,
+  length integer not null check (length >= 0),
+  -- The position of the event the document was made from: an older one never overwrites a newer one.
+  version bigint not null,
+  digest bytea not null,
+  -- The text as terms, each once, and how often it has them.
+  terms text[] collate "C" not null,
+  frequencies integer[] not null,
+  primary key (tenant, corpus, id)
+) with (autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+create unique index index_documents_by_number on index_documents (tenant, corpus, document)
+  include (kind, level, recorded_at) where state = 'active';
+
+-- Of active documents alone. The length is repeated here: reading it from the documents costs ten times as much.
+create table index_postings (
+  tenant text not null,
+  corpus bigint not null,
+  term text collate "C" not null,
+  document integer not null,
+  frequency integer not null check (frequency > 0),
+  length integer not null,
+  primary key (tenant, corpus, term, document) include (frequency, length)
+) with (autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+
+-- Apart from the documents, for the exact search reads every vector of a scope and nothing else of it.
+create table index_vectors (
+  tenant text not null,
+  corpus bigint not null,
+  document integer not null,
+  -- Vectors of a scope that has thousands of others: searched through the graph of their dimension, not one by one.
+  in_graph boolean not null,
+  embedding vector not null,
+  primary key (tenant, corpus, document)
+) with (autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+create index index_vectors_one_by_one on index_vectors (tenant, corpus, document) where not in_graph;
+-- Beside its row as long as it fits the page: one that lies elsewhere is read several times slower.
+alter table index_vectors alter column embedding set storage main;
+
+do $$
+declare
+  dimension integer;
+begin
+  foreach dimension in array array[256, 384, 512, 768, 1024, 1536, 2048, 3072] loop
+    execute format(
+      'create index index_vectors_graph_%1$s on index_vectors'
+      ' using hnsw ((embedding::halfvec(%1$s)) halfvec_cosine_ops) with (m = 16, ef_construction = 64)'
+      ' where in_graph and vector_dims(embedding) = %1$s', dimension);
+  end loop;
+end
+$$;
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array[
+    'index_generations', 'index_corpora', 'index_documents', 'index_postings', 'index_vectors'
+  ] loop
+    execute format('alter table %I enable row level security', name);
+    execute format('alter table %I force row level security', name);
+    execute format(
+      'create policy of_tenant on %I using (tenant = nullif(current_setting(''app.tenant'', true), ''''))'
+      ' with check (tenant = nullif(current_setting(''app.tenant'', true), ''''))', name);
+  end loop;
+end
+$$;
+
+grant select, insert, update, delete on
+  index_generations, index_corpora, index_documents, index_postings, index_vectors to poimen_app;
+grant usage on sequence index_corpora_corpus_seq to poimen_app;
+
+-- Whoever follows the journal to fill the index sees again what had made items: the new tables are empty. The owner is
+-- bound by the policies too, until this has run.
+alter table journal no force row level security;
+alter table outbox no force row level security;
+insert into outbox (tenant, position)
+select tenant, position from journal where result @? '$.items[*]';
+alter table journal force row level security;
+alter table outbox force row level security;
