@@ -232,6 +232,7 @@ def _whole(ran: AttemptReport, report: AttemptReport, started_at: datetime, toke
         reference=ran.reference if own or report.outcome == "succeeded" else report.reference,
         report=ran.report,
         checkpoint=ran.checkpoint,
+        warnings=ran.warnings,
     )
 
 

@@ -23,6 +23,7 @@ from poimen.contracts.execution import (
 )
 from poimen.contracts.message import Message, decode, encode
 from poimen.contracts.vocabulary import FailureSource
+from poimen.render import plain
 from poimen.step_rules import readable
 from poimen.temporal_memory import was_cancelled
 
@@ -103,14 +104,15 @@ async def run_activity(
 ) -> Any:
     """Run a caller's own activity; return its answer as JSON, or a ``CallFailure``.
 
-    ``seconds_left`` of a time budget bound the wait in its queue too.
+    It may wait for a worker as long as its definition says; ``seconds_left`` of a time budget bound that wait too.
     """
-    limit, cut = _queue_limit(seconds_left)
+    limit, cut = _queue_limit(seconds_left, timedelta(milliseconds=call.start_within))
+    queue = call.queue or workflow.info().task_queue
     try:
         answer = await workflow.execute_activity(
             call.name,
             encode(work),
-            task_queue=call.queue or workflow.info().task_queue,
+            task_queue=queue,
             # An answer that this worker cannot decode would fail the workflow task, for ever.
             result_type=RawValue,
             schedule_to_start_timeout=limit,
@@ -120,7 +122,7 @@ async def run_activity(
             summary=summary,
         )
     except ActivityError as error:
-        failure = _failure(error, "no worker took the activity", cut_in_queue=cut)
+        failure = _failure(error, f"no worker took the activity from queue {plain(queue)}", cut_in_queue=cut)
         # A caller's activity need not heartbeat: its start-to-close time-out is the step's own, no lost worker.
         return failure if failure.source != "worker_lost" else CallFailure("timeout", f"timed out after {seconds:g} s")
     try:
@@ -154,10 +156,10 @@ async def _execute(
     return answer
 
 
-def _queue_limit(seconds_left: float | None) -> tuple[timedelta, bool]:
+def _queue_limit(seconds_left: float | None, limit: timedelta = QUEUE_LIMIT) -> tuple[timedelta, bool]:
     """Return how long work may wait for a worker, and whether a time budget set that."""
-    if seconds_left is None or seconds_left >= QUEUE_LIMIT.total_seconds():
-        return QUEUE_LIMIT, False
+    if seconds_left is None or seconds_left >= limit.total_seconds():
+        return limit, False
     # The server takes no limit of 0.
     return timedelta(seconds=max(0.1, seconds_left)), True
 

@@ -49,6 +49,7 @@ def of_command(result: CommandResult | CallFailure, source: Source, *, cut_by_bu
         reference=result.output,
         report=result.report,
         checkpoint=result.checkpoint,
+        warnings=result.warnings,
     )
     if result.end == "exited":
         return replace(report, outcome="succeeded", error="") if result.exit_code == 0 else _named(report)
@@ -77,7 +78,9 @@ def of_model(result: ModelResult | CallFailure, *, budget_seconds: float | None 
         return of_failure(result, budget_seconds is not None)
     tokens = result.prompt_tokens + result.completion_tokens
     if result.end == "answered":
-        return AttemptReport("succeeded", output=result.text, tokens=tokens, reference=result.output)
+        return AttemptReport(
+            "succeeded", output=result.text, tokens=tokens, reference=result.output, warnings=result.warnings
+        )
     status = f"HTTP {result.status}" if result.status else result.end
     failed = AttemptReport(
         "failed",

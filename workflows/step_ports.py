@@ -11,7 +11,8 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAtt
 from poimen.contracts.definition import Step
 from poimen.contracts.execution import OutputReference
 from poimen.details import step_details
-from poimen.step_rules import StepPolicy
+from poimen.step_loop import RUNNING
+from poimen.step_rules import StepPolicy, history_is_full
 from poimen.step_state import AttemptReport, AttemptWork, Progress
 from workflows.attempts import WorkPlace, attempt, repair
 
@@ -23,8 +24,6 @@ HITS = SearchAttributeKey.for_int("MemoryHits")
 # A visibility store of SQL has 255 characters; the server takes 2,048 bytes of JSON, where a letter may have twelve.
 _KEYWORD_CHARACTERS = 255
 _KEYWORD_BYTES = 2_000
-MOST_EVENTS = 30_000
-MOST_BYTES = 30 * 1024 * 1024
 
 
 def scope_attributes(scope: str, tenant: str | None) -> list[SearchAttributePair]:  # type: ignore[type-arg]  # because pairs of several types share one list
@@ -39,14 +38,6 @@ def keyword(text: str) -> str:
     while len(json.dumps(text)) > _KEYWORD_BYTES:
         text = text[:-1]
     return text
-
-
-def history_is_full(events: int, size: int) -> bool:
-    """Whether a history of so many events and bytes has no safe room for another attempt.
-
-    A server ends a workflow at 51,200 events or 50 MiB, without a word of the step's own.
-    """
-    return events >= MOST_EVENTS or size >= MOST_BYTES
 
 
 class WorkflowStepPorts:
@@ -107,6 +98,8 @@ class WorkflowStepPorts:
 
     def show(self, progress: Progress) -> None:
         """Update the current details, and the search attributes that changed."""
+        if progress.activity == RUNNING:
+            progress = replace(progress, activity=_running(self.step))
         self.progress = progress
         workflow.set_current_details(step_details(progress))
         updates = self._updates(progress)
@@ -143,3 +136,12 @@ class WorkflowStepPorts:
         if self.deadline is None:
             return None
         return max(0.0, (self.deadline - workflow.now()) / timedelta(seconds=1))
+
+
+def _running(step: Step) -> str:
+    """Say what an attempt waits for: nobody can see from here whether a worker has taken it."""
+    call = step.run.activity
+    if call is None:
+        return RUNNING
+    queue = call.queue or workflow.info().task_queue
+    return f"{RUNNING}, or waiting for a worker on queue {queue} (at most {call.start_within / 1000:g} s)"

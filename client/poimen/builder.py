@@ -44,9 +44,11 @@ def model(
     return _given(model=name, prompt=prompt, timeout=timeout, max_tokens=max_tokens)
 
 
-def activity(name: str, *, queue: str | None = None, timeout: Time | None = None) -> Fields:
+def activity(
+    name: str, *, queue: str | None = None, start_within: Time | None = None, timeout: Time | None = None
+) -> Fields:
     """Return an activity of your own, for a step's run, a check or a judge."""
-    return _given(activity=_given(name=name, queue=queue), timeout=timeout)
+    return _given(activity=_given(name=name, queue=queue, start_within=start_within), timeout=timeout)
 
 
 def judge(by: Fields, *, passes: float | Decimal | None = None, rubric: str | None = None) -> Fields:

@@ -9,6 +9,7 @@ from poimen.step_state import Progress
 
 GAP = "\u00a0\u00a0"
 _MOST_ROWS = 20
+_MOST_WARNINGS = 3
 _LONGEST_CELL = 200
 # What would begin a link, an image, a tag, a code span or a table cell.
 _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\`[<|"})
@@ -17,7 +18,8 @@ _ESCAPED = str.maketrans({mark: f"\\{mark}" for mark in "\\`[<|"})
 def step_details(progress: Progress) -> str:
     """Return the step's page: where it is, what each attempt came to, and what memory said."""
     parts = [_headline(progress), "", *_attempt_table(progress), ""]
-    parts += [line for line in (_prevented(progress), _delivered(progress), _memory(progress)) if line]
+    told = (*_warnings(progress), _prevented(progress), _delivered(progress), _memory(progress))
+    parts += [line for line in told if line]
     parts.append(f"**Left** {budget(progress.left)}")
     return "\n".join(parts)
 
@@ -83,6 +85,11 @@ def _said(record: AttemptRecord) -> str:
     repair = f" {_code(record.advice.repair)}" if record.advice.repair else ""
     said = f"{record.advice.verdict}{repair}: {_cell(record.advice.because)}"
     return said if record.next_move.startswith("advice:") else f"{said} (not followed; {_cell(record.next_move)})"
+
+
+def _warnings(progress: Progress) -> list[str]:
+    known = [(record.attempt, warning) for record in progress.attempts for warning in record.warnings]
+    return [f"**Warning** attempt {number}: {_cell(warning)}  " for number, warning in known[-_MOST_WARNINGS:]]
 
 
 def _prevented(progress: Progress) -> str:

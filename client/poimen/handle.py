@@ -23,7 +23,7 @@ from poimen.record_batches import DELIVERY_LIMIT, batches
 from poimen.render import render
 from poimen.step_loop import StepLoop, run_step
 from poimen.step_messages import check_spec
-from poimen.step_rules import LONGEST_WAIT, Move, StepPolicy
+from poimen.step_rules import LONGEST_WAIT, Move, StepPolicy, history_is_full
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
 from poimen.temporal_memory import TemporalMemory, was_cancelled
 
@@ -336,13 +336,20 @@ class _CallablePorts(_BlockPorts, Generic[T]):
         self._attempt, self._verify, self._repairs = attempt, verify, repairs
         self._values: list[T] = []
         self.raised: Exception | None = None
+        self._made = 0
 
     def value(self) -> T:
         return self._values[-1]
 
+    def bounds(self, policy: StepPolicy) -> StepPolicy:
+        info = workflow.info()
+        full = history_is_full(info.get_current_history_length(), info.get_current_history_size())
+        # The first attempt is the caller's own, whatever memory has room for.
+        return replace(policy, history_is_full=full and self._made > 0)
+
     async def attempt(self, work: AttemptWork) -> AttemptReport:
         started_at = workflow.now()
-        self.raised = None
+        self.raised, self._made = None, work.attempt
         try:
             value = await self._attempt(StepAttempt(work.attempt, work.context, work.seconds_left))
             said = await self._verify(value) if self._verify else None

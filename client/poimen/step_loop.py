@@ -16,6 +16,8 @@ from poimen.step_rules import Move, StepPolicy, budget_end, next_move, readable
 from poimen.step_state import AttemptReport, AttemptWork, Progress, StepSpec, StepState
 
 LAST_WORDS_BYTES = 2 * 1024
+# What a step does while its attempt is made.
+RUNNING = "running"
 
 
 class StepPorts(Protocol):
@@ -49,7 +51,7 @@ async def run_step(spec: StepSpec, ports: StepPorts, memory: MemoryLink) -> Step
     try:
         move = await step.run()
     except asyncio.CancelledError:
-        await step.finish("cancelled", "the step was cancelled")
+        await step.finish("cancelled", step.cancelled())
         raise
     return await step.finish(move.end or "failed", move.reason)
 
@@ -60,6 +62,7 @@ class StepLoop:
     def __init__(self, state: StepState, ports: StepPorts, memory: MemoryLink) -> None:
         self.state, self.ports, self.memory = state, ports, memory
         self.mode = state.spec.memory
+        self._attempting = False
 
     async def run(self) -> Move:
         """Attempt the step until a move ends it."""
@@ -121,11 +124,17 @@ class StepLoop:
 
     async def _attempt(self) -> AttemptReport:
         state, now = self.state, self.ports.now()
-        self._show("running")
+        self._show(RUNNING)
         context = render(state.workflow_context(now), state.package)
+        self._attempting = True
         report = await self.ports.attempt(AttemptWork(state.number, context, state.left(now).time_seconds))
+        self._attempting = False
         self.count(report)
         return report
+
+    def cancelled(self) -> str:
+        """Say where a cancellation met the step."""
+        return f"the step was cancelled {'during' if self._attempting else 'before'} attempt {self.state.number}"
 
     def count(self, report: AttemptReport) -> None:
         """Take note that an attempt was made."""

@@ -18,6 +18,9 @@ Decider = Literal["budget", "error", "advice", "policy"]
 LONGEST_REASON = 300
 # Seconds; what the contracts allow for a wait, some 31 years.
 LONGEST_WAIT = 1e9
+# A server ends a workflow at 51,200 events or 50 MiB, without a word of the step's own.
+MOST_EVENTS = 30_000
+MOST_BYTES = 30 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,11 @@ def budget_end(policy: StepPolicy, spent: Spent) -> Move | None:
         times = f"{spent.attempts:,} attempt{'' if spent.attempts == 1 else 's'}"
         return Move("budget", f"its history is full after {times}", end="exhausted")
     return None
+
+
+def history_is_full(events: int, size: int) -> bool:
+    """Whether a history of so many events and bytes has no safe room for another attempt."""
+    return events >= MOST_EVENTS or size >= MOST_BYTES
 
 
 def _final_error(final: str | None) -> Move | None:

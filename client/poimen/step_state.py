@@ -25,6 +25,7 @@ MOST_RECORDS = 50
 # What a signature or a package's id may have on the wire; one that has more was not made by memory.
 _LONGEST_ID = 64
 _MOST_TOKENS = 2**63 - 1
+_MOST_WARNINGS = 3
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ class AttemptReport:
     service_wait_seconds: float | None = None
     # What the next attempt of the step goes on from; None when this one left nothing.
     checkpoint: OutputReference | None = None
+    # What was wrong with what the attempt left behind; at most 3 are kept.
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # A message that is refused where it is made would fail the workflow task again and again.
@@ -91,6 +94,7 @@ class AttemptReport:
             "seconds": _bounded(self.seconds),
             "tokens": min(max(0, self.tokens), _MOST_TOKENS),
             "service_wait_seconds": None if wait is None else _bounded(wait),
+            "warnings": tuple(readable(warning) for warning in self.warnings[:_MOST_WARNINGS]),
         }
         for name, value in fitted.items():
             object.__setattr__(self, name, value)
@@ -200,6 +204,7 @@ class StepState:
                 next_move=f"{move.decided_by}: {move.reason}" if move else "",
                 package_id=self.package_id,
                 output_reference=report.reference.sha256 if report.reference else None,
+                warnings=report.warnings,
             )
         )
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows.step_ports import MOST_BYTES, MOST_EVENTS, history_is_full, keyword
+from poimen.step_rules import MOST_BYTES, MOST_EVENTS, history_is_full
+from workflows.step_ports import keyword
 
 
 @given(st.text(max_size=300))

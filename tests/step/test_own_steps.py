@@ -88,6 +88,21 @@ async def test_a_failure_of_any_size_and_a_repair_that_fails_leave_the_step_goin
     assert len(memory.of("AnalyzeError")[0]["error"]) < 8 * 1024
 
 
+async def test_a_step_with_no_room_for_another_attempt_ends_with_its_last_error(
+    temporal_client: Client, task_queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poimen.step_rules.MOST_EVENTS", 1)
+    memory = StandInMemory()
+
+    with pytest.raises(WorkflowFailureError) as failed:
+        await _run(temporal_client, task_queue, memory, steps=[["acme/api", "plan"]], policy={"attempts": 500})
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.type == "Flaky"
+    [decision] = memory.of("DocumentDecision")
+    assert (decision["end"], decision["reasoning"]) == ("exhausted", "its history is full after 1 attempt")
+
+
 async def test_one_step_under_two_scopes_has_two_keys(temporal_client: Client, task_queue: str) -> None:
     memory = StandInMemory()
 

@@ -8,6 +8,7 @@ import pytest
 
 from poimen.contracts.execution import StepReport
 from poimen.contracts.vocabulary import MemoryMode
+from poimen.details import step_details
 from poimen.memory_link import MemoryLink, MemoryRefused
 from poimen.step_loop import run_step
 from poimen.step_rules import StepPolicy
@@ -286,7 +287,30 @@ async def test_a_cancelled_step_is_documented_and_stays_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await run(world := Cancelled([PASSED]))
 
-    assert [message["end"] for message in world.said("DocumentDecision")] == ["cancelled"]
+    [decision] = world.said("DocumentDecision")
+    assert (decision["end"], decision["reasoning"]) == ("cancelled", "the step was cancelled during attempt 1")
+
+
+async def test_a_cancel_between_two_attempts_says_so() -> None:
+    class Cancelled(World):
+        async def wait(self, seconds: float, why: str) -> None:
+            raise asyncio.CancelledError((seconds, why))
+
+    with pytest.raises(asyncio.CancelledError):
+        await run(world := Cancelled([FAILED]))
+
+    assert world.said("DocumentDecision")[0]["reasoning"] == "the step was cancelled before attempt 2"
+
+
+async def test_what_was_wrong_with_what_an_attempt_left_is_on_its_record_and_its_page() -> None:
+    warned = replace(PASSED, warnings=("the report was ignored: \x00 " + "x" * 400, "b", "c", "d"))
+
+    result, _ = await run(world := World([warned]))
+
+    warnings = world.said("DocumentDecision")[0]["attempts"][0]["warnings"]
+    assert warnings == list(result.attempts[0].warnings)
+    assert ([len(warning) for warning in warnings], warnings[1:]) == ([300, 1, 1], ["b", "c"])
+    assert "**Warning** attempt 1: the report was ignored: " in step_details(world.pages[-1])
 
 
 @pytest.mark.parametrize("attempts", [[PASSED], [FAILED]])

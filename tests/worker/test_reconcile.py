@@ -304,7 +304,7 @@ async def test_a_step_that_documented_its_own_cancellation_is_left_alone(scene: 
     await step.cancel()
     await scene.closed(step, "Canceled")
     assert await scene.sweep() == []
-    assert await scene.ends("step_completion") == ["cancelled|cancelled: the step was cancelled"]
+    assert await scene.ends("step_completion") == ["cancelled|cancelled: the step was cancelled during attempt 1"]
 
 
 async def _runs_a_command(handle: WorkflowHandle[Any, Any]) -> bool:

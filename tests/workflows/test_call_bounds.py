@@ -1,19 +1,21 @@
 """What ends a part that cannot end itself: an executor that is lost in a claim, a step whose code never runs."""
 
 import asyncio
+import contextlib
 import uuid
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio import activity, workflow
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
-from tests.workflows.conftest import RUNNER, StandInMemory, one_phase, step
+from tests.workflows.conftest import RUNNER, Harness, StandInMemory, one_phase, step
 from workflows import executor_calls
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
@@ -65,6 +67,31 @@ async def test_a_claim_whose_executor_is_lost_is_asked_for_again_within_its_minu
         )
 
     assert (tries, result["reason"]) == ([1, 2], "no executor for the run: no workspace")
+
+
+async def test_work_that_nobody_takes_says_where_it_waits_and_ends_when_its_wait_is_over(harness: Harness) -> None:
+    call = {"name": "nobody", "queue": "nobody-polls", "start_within": "1s"}
+    body = {"id": "build", "run": {"activity": call}, "retry": {"attempts": 1}}
+
+    handle = await harness.start(one_phase(body))
+    page = await _page(harness.client.get_workflow_handle(f"{handle.id}/build"), "waiting")
+    result = await harness.ended(handle)
+
+    assert "attempt 1 of 1, running, or waiting for a worker on queue nobody-polls (at most 1 s)" in page
+    record = harness.memory.of("AnalyzeError")[0]
+    assert record["error"] == "no worker took the activity from queue nobody-polls in time"
+    assert (record["source"], result["attempts"]) == ("executor", 1)
+
+
+async def _page(handle: WorkflowHandle[Any, Any], word: str) -> str:
+    """Wait until a step's page has a word."""
+    async with asyncio.timeout(20):
+        while True:
+            with contextlib.suppress(RPCError):
+                page = str(await handle.query("details"))
+                if word in page:
+                    return page
+            await asyncio.sleep(0.02)
 
 
 async def test_a_step_that_cannot_end_itself_is_ended_an_hour_past_its_deadline(

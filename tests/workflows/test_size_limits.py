@@ -10,9 +10,9 @@ from temporalio import activity
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import RawValue
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+from temporalio.worker import Worker
 
-from tests.workflows.conftest import Harness, StandInMemory, one_phase, step
+from tests.workflows.conftest import RUNNER, Harness, StandInMemory, one_phase, step
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_step import HarnessStep
 
@@ -68,7 +68,7 @@ async def test_a_step_ends_itself_before_its_history_is_full(
     async def fail(_work: dict[str, Any]) -> dict[str, Any]:
         return {"passed": False, "reason": "no"}
 
-    monkeypatch.setattr("workflows.step_ports.MOST_EVENTS", 60)
+    monkeypatch.setattr("poimen.step_rules.MOST_EVENTS", 60)
     body = {
         "id": "build",
         "run": {"activity": {"name": "fail"}},
@@ -79,8 +79,7 @@ async def test_a_step_ends_itself_before_its_history_is_full(
         task_queue=task_queue,
         workflows=[HarnessStep, DeliverRecords],
         activities=[*memory.all(), fail],
-        # The limit of the test is set in this very module, which a sandbox would import anew.
-        workflow_runner=UnsandboxedWorkflowRunner(),
+        workflow_runner=RUNNER,
     ):
         handle = await temporal_client.start_workflow(
             "HarnessStep", {"scope": "acme/api", "step": body}, id=f"full-{task_queue}", task_queue=task_queue

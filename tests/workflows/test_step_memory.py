@@ -131,6 +131,14 @@ async def test_a_working_folder_outside_the_workspace_is_refused_before_anything
     assert (result["attempts"], result["steps"][0]["end"]) == (1, "failed")
 
 
+async def test_a_report_that_cannot_be_read_leaves_a_warning_on_its_attempt(harness: Harness) -> None:
+    await harness.run(one_phase(step("build", "echo 'tokens: 3' > $POIMEN_RESULT")))
+
+    [completion] = [m for m in harness.memory.of("DocumentDecision") if m["kind"] == "step_completion"]
+    [warning] = completion["attempts"][0]["warnings"]
+    assert warning.startswith("the report was ignored: The report: line 1, ")
+
+
 async def test_a_verification_decides_over_the_exit_status(harness: Harness) -> None:
     lies = step("lies", "true", verify={"command": ["false"]}, on_failure="skip")
     modest = step("modest", "exit 7", verify={"command": ["true"]})

@@ -100,6 +100,7 @@ class ActivityCall(Part):
 
     name: ActivityName = Field(description="The activity's registered name.")
     queue: Queue | None = Field(None, description="Its task queue; the harness's own when left out.")
+    start_within: TimeLimit = Field(300_000, description="It may wait this long in the queue for a worker.")
 
 
 class Run(Part):

@@ -254,6 +254,8 @@ class AttemptRecord(Message):
     next_move: ShortText = ""
     package_id: str | None = None
     output_reference: str | None = None
+    # What was wrong with what the attempt left behind, such as a report that could not be read.
+    warnings: Many[ShortText] = ()
 
 
 class DocumentDecision(Call):
