@@ -126,7 +126,7 @@ async def _measured(world: Measured, monkeypatch: pytest.MonkeyPatch) -> int:
     return sum(world.sizes.values()) + len(json.dumps(encode(result)))
 
 
-FAILURES = {
+FAILURES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "command": (COMMAND, {"step": 1}),
     "verification": (COMMAND | VERIFY, {"step": 0, "verify": 1}),
     "command and verification": (COMMAND | VERIFY, {"step": 1, "verify": 1}),
@@ -157,7 +157,7 @@ async def test_four_failed_attempts_stay_within_a_historys_share(
     assert total <= STEP_OF_FOUR
 
 
-SUCCESSES = {
+SUCCESSES: dict[str, dict[str, Any]] = {
     "command": COMMAND,
     "verification": COMMAND | VERIFY,
     "judge": COMMAND | VERIFY | JUDGE,
