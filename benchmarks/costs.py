@@ -30,14 +30,18 @@ class CallMany:
 
     @workflow.run
     async def run(self, asked: dict[str, Any]) -> dict[str, list[float]]:
-        """Return the milliseconds of every call by the activity's name."""
+        """Return the milliseconds of every call by the activity's name; `numbered` calls are runs of their own."""
         took: dict[str, list[float]] = {name: [] for name in asked["activities"]}
-        for _ in range(asked["times"]):
+        for number in range(asked["times"]):
+            run = {"run": f"{workflow.info().workflow_id}-{number}"} if asked.get("numbered") else {}
             for name in asked["activities"]:
                 # Not deterministic, and not replayed: the workflow stays in the cache for its short life.
                 began = time.perf_counter()
                 await workflow.execute_activity(
-                    name, asked["message"], start_to_close_timeout=LIMIT, retry_policy=RetryPolicy(maximum_attempts=1)
+                    name,
+                    {**asked["message"], **run},
+                    start_to_close_timeout=LIMIT,
+                    retry_policy=RetryPolicy(maximum_attempts=1),
                 )
                 took[name].append((time.perf_counter() - began) * 1000)
         return took

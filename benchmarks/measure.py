@@ -1,7 +1,8 @@
 """Measure the bars at full size: python -m benchmarks.measure [--data FOLDER] [--seeds N]
 
 Prints a JSON object a part: the learning bench over 60 seeds, what memory costs, what a look-up costs in a large table,
-and, when a folder of labelled texts is given, how well signatures group them.
+what AnalyzeError costs there beside an empty activity, and, when a folder of labelled texts is given, how well
+signatures group them.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import __main__ as costs
-from benchmarks import grouping, learning, lookup
+from benchmarks import dispatch, grouping, learning, lookup
 from benchmarks.learning_world import World
 
 
@@ -28,6 +29,7 @@ def main() -> int:
     _show("learning", learning.measure(World(), range(1, asked.seeds + 1)))
     _show("costs", asyncio.run(costs.measure(asked.times)))
     _show("lookup", asyncio.run(lookup.measure(asked.signatures)))
+    _show("dispatch", asyncio.run(dispatch.measure(asked.signatures)))
     return 0
 
 

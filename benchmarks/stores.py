@@ -26,7 +26,12 @@ async def fresh_stores(scripts: Iterable[str] = ()) -> AsyncIterator[Stores]:
             await postgres.run_sql(script, postgres.dsn("postgres"))
         (folder / "vault").mkdir()
         settings = MemorySettings(
-            postgres_dsn=postgres.app_dsn, masking_key=b"a key for benchmarks", vault_path=folder / "vault"
+            postgres_dsn=postgres.app_dsn,
+            masking_key=b"a key for benchmarks",
+            vault_path=folder / "vault",
+            # A busy machine is measured, not refused.
+            connection_wait_seconds=8.0,
+            call_deadline_seconds=8.0,
         )
         stores = build_stores(settings)
         await stores.pool.open()
