@@ -7,7 +7,7 @@ from tests.fixtures_postgres import Database
 
 
 async def test_a_look_up_by_signature_probes_each_index_once_for_each_key(stores: Stores, database: Database) -> None:
-    """The failure has two keys here, for an alias stands for it; `make measure` shows the same at a million signatures."""
+    """The failure has two keys here, for an alias stands for it; `make measure` shows the same in a large table."""
     for script in fill(1_000):
         await database.run_sql(script)
     told = {name: await plan(stores, query, values) for name, (query, values) in LOOK_UPS.items()}
