@@ -10,6 +10,8 @@ SHELL := /bin/sh
 PYTHON ?=
 # Test processes side by side. The tests wait for servers about as long as they compute.
 JOBS ?= 2
+# OPENSEARCH=1 makes `demo` and `up` run OpenSearch too; that needs a JDK of 21 or newer, and Maven.
+OPENSEARCH ?=
 # A path handed to `measure` and `bench`; what they measure on is not part of the project.
 DATA ?=
 
@@ -21,6 +23,7 @@ DEV := .venv/installed-dev
 export UV_PYTHON_DOWNLOADS := never
 export UV_NO_PROGRESS := 1
 export UV_CACHE_DIR ?= $(CURDIR)/.cache/uv
+export POIMEN_CACHE ?= $(CURDIR)/.cache/poimen
 
 # Run, not only found: a version manager leaves names on the path that start nothing.
 find_python = for name in "$(PYTHON)" python3.13 python3.12 python3.11 python3.14 python3 python; do \
@@ -60,7 +63,7 @@ demo:
 	@$(BIN)/poimen demo
 
 up: $(LOCAL)
-	@$(BIN)/poimen up
+	@$(BIN)/poimen up$(if $(OPENSEARCH), --opensearch)
 
 test: check
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup

@@ -1,11 +1,13 @@
-"""Real servers for the tests: one PostgreSQL and one Temporal dev server a session, started on demand."""
+"""Real servers for the tests: one PostgreSQL, one Temporal dev server, one OpenSearch a session, started on demand."""
 
 import pytest
 
-pytest_plugins = ("tests.fixtures_postgres", "tests.fixtures_temporal")
+pytest_plugins = ("tests.fixtures_postgres", "tests.fixtures_temporal", "tests.fixtures_opensearch")
 
 # Servers that are costly to start: what uses one runs in one process.
 COSTLY = ("opensearch_server",)
+# The first test with one waits until it is fetched, put together and started.
+COSTLY_SECONDS = 400
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -14,3 +16,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         names = getattr(item, "fixturenames", ())
         costly = [name for name in COSTLY if name in names]
         item.add_marker(pytest.mark.xdist_group(costly[0] if costly else str(item.path)))
+        if costly:
+            item.add_marker(pytest.mark.timeout(COSTLY_SECONDS))

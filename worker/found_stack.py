@@ -91,12 +91,15 @@ def settings_of(addresses: Addresses) -> Settings:
 
 def stack_variables(addresses: Addresses) -> dict[str, str]:
     """Return the variables that lead a program to a running stack."""
+    elsewhere = ["POSTGRES_DSN_FILE", "POSTGRES_OWNER_DSN_FILE", "MASKING_KEY"]
+    if addresses.opensearch_url:
+        elsewhere += ["OPENSEARCH_USER", "OPENSEARCH_PASSWORD", "OPENSEARCH_PASSWORD_FILE", "OPENSEARCH_CA"]
     return {
         **addresses.environment(),
         PREFIX + "POSTGRES_OWNER_DSN": addresses.postgres_owner_dsn,
         PREFIX + "UI_URL": addresses.ui_url,
         # An empty variable is an absent one: what the caller's environment says about these is about another place.
-        **{PREFIX + name: "" for name in ("POSTGRES_DSN_FILE", "POSTGRES_OWNER_DSN_FILE", "MASKING_KEY")},
+        **{PREFIX + name: "" for name in elsewhere},
     }
 
 

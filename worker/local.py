@@ -11,7 +11,7 @@ from memory.stores import starter_notes
 from worker.found_stack import settings_of, stack_variables
 from worker.options import PREFIX
 from worker.settings import environment
-from worker.stack.up import Addresses, Progress, local_stack
+from worker.stack.up import Addresses, Progress, WithOpenSearch, local_stack
 
 __all__ = ["running_stack", "settings_of"]
 
@@ -21,12 +21,14 @@ async def running_stack(
     state: Path,
     *,
     workspaces: Sequence[Path],
+    opensearch: bool = False,
     progress: Progress = lambda _name, _detail, _seconds: None,
     warn: Callable[[str], None] = lambda _sentence: None,
 ) -> AsyncIterator[Addresses]:
     """Run the local stack, migrated and with a worker of both roles, for the length of a block.
 
-    `workspaces` are the roots below which commands may run. Raises StackError.
+    `workspaces` are the roots below which commands may run. With `opensearch` the worker looks knowledge up there.
+    Raises StackError.
     """
 
     def of_worker(addresses: Addresses) -> Mapping[str, str]:
@@ -37,6 +39,7 @@ async def running_stack(
         vault_source=starter_notes(),
         worker_environment=of_worker,
         migrate=migrate,
+        opensearch=_with_opensearch() if opensearch else None,
         progress=progress,
         warn=warn,
     ) as addresses:
@@ -51,6 +54,11 @@ def _of_worker(addresses: Addresses, workspaces: Sequence[Path]) -> dict[str, st
         PREFIX + "WORKSPACES": roots,
         PREFIX + "COMMAND_PATH": environment().get(PREFIX + "COMMAND_PATH") or _command_path(),
     }
+
+
+def _with_opensearch() -> WithOpenSearch:
+    named = environment().get(PREFIX + "CACHE")
+    return WithOpenSearch(Path(named).expanduser().absolute() if named else None)
 
 
 def _command_path() -> str:

@@ -57,8 +57,9 @@ def test_the_wheels_hold_our_packages_and_nothing_else(wheels: Wheels) -> None:
 
 def test_everything_that_is_no_python_is_in_the_wheel_too(wheels: Wheels) -> None:
     inside = set(names(wheels.application))
-    wanted = {name for package in PACKAGES for name in shipped(package, ".sql")} | shipped("vault", ".md")
-    wanted |= shipped("memory", ".txt")
+    endings = (".sql", ".xml", ".sums", ".txt")
+    wanted = {name for package in PACKAGES for ending in endings for name in shipped(package, ending)}
+    wanted |= shipped("vault", ".md")
     assert wanted
     assert wanted - inside == set()
     assert "poimen/py.typed" in names(wheels.client)

@@ -28,8 +28,14 @@ def _state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", type=Path, default=Path(".poimen"), metavar="DIR", help="where its state is kept")
 
 
+def _opensearch(parser: argparse.ArgumentParser) -> None:
+    about = "run OpenSearch too, and look knowledge up there (needs a JDK of 21 or newer, and Maven the first time)"
+    parser.add_argument("--opensearch", action="store_true", help=about)
+
+
 def _up(parser: argparse.ArgumentParser) -> None:
     _state(parser)
+    _opensearch(parser)
     parser.add_argument(
         "--workspace",
         type=Path,

@@ -11,7 +11,7 @@ from worker.exits import OK, USAGE, ExitError
 from worker.local import running_stack
 from worker.stack.up import Addresses, Progress
 
-PARTS = 3
+PARTS = 3  # without OpenSearch
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -51,18 +51,22 @@ async def _keep(arguments: argparse.Namespace, ready: asyncio.Event, stop: async
         print(sentence, file=sys.stderr, flush=True)
 
     roots = arguments.workspace or [Path.cwd()]
-    progress = progress_lines(1, PARTS)
-    async with running_stack(arguments.state, workspaces=roots, progress=progress, warn=warn) as addresses:
+    progress = progress_lines(1, PARTS + arguments.opensearch)
+    async with running_stack(
+        arguments.state, workspaces=roots, opensearch=arguments.opensearch, progress=progress, warn=warn
+    ) as addresses:
         ready.set()
         print(addresses.to_json() if arguments.json else _welcome(addresses), flush=True)
         await stop.wait()
 
 
 def _welcome(addresses: Addresses) -> str:
+    search = (f"OpenSearch   {addresses.opensearch_url}",) if addresses.opensearch_url else ()
     return "\n".join(
         (
             f"Temporal UI  {addresses.ui_url}",
             f"temporal     --address {addresses.temporal_address} --task-queue {addresses.task_queue}",
+            *search,
             f"vault        {addresses.vault}",
             "Try          poimen run FILE",
             "Ctrl-C ends it; everything is kept.",

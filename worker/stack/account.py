@@ -1,4 +1,4 @@
-"""The account PostgreSQL runs under: it refuses root and wants a user with a name."""
+"""The account a server runs under that refuses root and wants a user with a name."""
 
 import os
 import pwd
@@ -19,26 +19,27 @@ class Account:
     owner: tuple[int, int] | None = None
 
 
-async def choose_account(program: Path, data: Path) -> Account:
+async def choose_account(program: Path, data: Path, *, name: str, reads: Sequence[Path] = ()) -> Account:
     """Return a way to run `program` as somebody other than root, with its files in `data`.
 
     A plain user runs it directly. Root maps itself to an ordinary name in a user namespace, so that its
     files stay its own; where that is forbidden, as in many containers, it becomes an unprivileged user,
-    which must be able to reach both paths. No user is added. Files of an earlier run keep their owner.
+    which must be able to reach these paths and those it `reads`. No user is added. Files of an earlier run keep
+    their owner. `name` is the server's, for errors.
     """
     if os.geteuid() != 0 and _has_name(os.geteuid()):
         return Account(())
-    stranger = _unprivileged()
+    stranger = _unprivileged(name)
     mapped, become = Account(("unshare", "--user", f"--map-user={stranger.pw_uid}")), _become(stranger)
     root_may = [way for way in (mapped, become) if _may_own(way, data)]
     candidates = root_may if os.geteuid() == 0 else [mapped]
     for account in candidates:
-        if shutil.which(account.prefix[0]) and await _works(account, program, data):
+        if shutil.which(account.prefix[0]) and await _works(account, program, [data.parent.parent, *reads]):
             return account
     raise StackError(
-        f"PostgreSQL does not run as root, user namespaces are not allowed here, and the user "
-        f"{stranger.pw_name} cannot reach both {program} and {data}. Run as an ordinary user, or move the "
-        "folder to where every user can reach it."
+        f"{name} does not run as root, user namespaces are not allowed here, and the user {stranger.pw_name} "
+        f"cannot reach {' and '.join(str(path) for path in (program, data, *reads))}. Run as an ordinary user, or "
+        "move the folder to where every user can reach it."
     )
 
 
@@ -52,11 +53,11 @@ def _may_own(account: Account, data: Path) -> bool:
     return not data.exists() or (data.stat().st_uid == 0) == (account.owner is None)
 
 
-async def _works(account: Account, program: Path, data: Path) -> bool:
-    """Try it: run the program, and reach the state folder, two levels above the files."""
-    script = '"$1" --version && test -x "$2"'
+async def _works(account: Account, program: Path, reached: Sequence[Path]) -> bool:
+    """Try it: run the program, and reach the folders; of a server's files the state folder, two levels above."""
+    script = '"$1" --version && shift && for folder; do test -x "$folder" || exit; done'
     try:
-        await run_once([*account.prefix, "sh", "-c", script, "sh", str(program), str(data.parent.parent)])
+        await run_once([*account.prefix, "sh", "-c", script, "sh", str(program), *map(str, reached)])
     except (ChildError, OSError):
         return False
     return True
@@ -70,11 +71,11 @@ def _has_name(uid: int) -> bool:
     return True
 
 
-def _unprivileged() -> pwd.struct_passwd:
+def _unprivileged(name: str) -> pwd.struct_passwd:
     try:
         return pwd.getpwnam("nobody")
     except KeyError:
         others = [entry for entry in pwd.getpwall() if entry.pw_uid != 0]
         if not others:
-            raise StackError("PostgreSQL does not run as root, and this machine knows no other user.") from None
+            raise StackError(f"{name} does not run as root, and this machine knows no other user.") from None
         return others[-1]

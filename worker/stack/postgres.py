@@ -86,7 +86,7 @@ async def postgres_server(
     own_folder(folder)
     data = folder / "data"
     program = packaged_program(_DISTRIBUTION, "pginstall/bin/postgres")
-    account = await choose_account(program, data)
+    account = await choose_account(program, data, name="PostgreSQL")
     passwords = folder / "passwords"
     if not data.exists():
         await _create_cluster(account, data, passwords, held)

@@ -114,6 +114,10 @@ class StateFolder:
     def temporal(self) -> Path:
         return self.root / "temporal"
 
+    @property
+    def opensearch(self) -> Path:
+        return self.root / "opensearch"
+
     def keep_secret(self, name: str) -> Path:
         """Return a file with a random hexadecimal secret, made the first time, readable by its owner only."""
         file = self.root / name

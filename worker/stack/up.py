@@ -23,6 +23,7 @@ from poimen.contracts.definition import LIBRARY
 from poimen.contracts.problems import counted
 from worker.stack.child import Child, ChildError, ChildSpec, on_free_ports
 from worker.stack.kept import kept_running
+from worker.stack.opensearch import OpenSearchPorts, RunningOpenSearch, opensearch_server
 from worker.stack.postgres import DATABASE, RunningPostgres, postgres_server
 from worker.stack.state import HeldLock, Holder, StateFolder, hold, keep_ports
 from worker.stack.temporal import NAMESPACE, RunningTemporal, TemporalPorts, temporal_server
@@ -54,6 +55,8 @@ class Addresses:
     vault: str
     masking_key_file: str
     task_queue: str
+    # "" without OpenSearch: knowledge is then looked up in PostgreSQL.
+    opensearch_url: str
 
     def to_json(self) -> str:
         """Return the addresses as one line of JSON."""
@@ -61,6 +64,7 @@ class Addresses:
 
     def environment(self) -> dict[str, str]:
         """Return the variables that lead a worker or the `temporal` CLI here."""
+        found = {"POIMEN_INDEX": "opensearch", "POIMEN_OPENSEARCH_URL": self.opensearch_url}
         return {
             "TEMPORAL_ADDRESS": self.temporal_address,
             "TEMPORAL_NAMESPACE": self.temporal_namespace,
@@ -68,7 +72,15 @@ class Addresses:
             "POIMEN_VAULT": self.vault,
             "POIMEN_MASKING_KEY_FILE": self.masking_key_file,
             "POIMEN_TASK_QUEUE": self.task_queue,
+            **(found if self.opensearch_url else {}),
         }
+
+
+@dataclass(frozen=True)
+class WithOpenSearch:
+    """That a stack runs OpenSearch too; the server's programs are kept in `cache`, by default the user's."""
+
+    cache: Path | None = None
 
 
 @contextlib.asynccontextmanager
@@ -81,6 +93,7 @@ async def local_stack(
     worker_environment: Callable[[Addresses], Mapping[str, str]] = Addresses.environment,
     migrate: Callable[[str], Awaitable[object]] | None = None,
     task_queue: str = "poimen",
+    opensearch: WithOpenSearch | None = None,
     progress: Progress = lambda _name, _detail, _seconds: None,
     warn: Callable[[str], None] = lambda _sentence: None,
 ) -> AsyncIterator[Addresses]:
@@ -102,10 +115,14 @@ async def local_stack(
         started = time.monotonic()
         temporal = await parts.enter_async_context(_temporal(folder, lock, warn))
         progress("Temporal", str(temporal.ui_url), time.monotonic() - started)
+        started = time.monotonic()
+        search = await parts.enter_async_context(_opensearch(folder, lock, opensearch, warn))
+        if search is not None:
+            progress("OpenSearch", search.url, time.monotonic() - started)
         notes = seed_vault(vault_source, folder.vault)
-        addresses = _addresses(folder, postgres, temporal, task_queue)
-        servers = [postgres.child, temporal.child]
-        for child in servers:  # both at once, as soon as the worker, entered below, has ended
+        addresses = _addresses(folder, postgres, temporal, task_queue, search.url if search else "")
+        servers = [postgres.child, temporal.child, *([search.child] if search else [])]
+        for child in servers:  # all at once, as soon as the worker, entered below, has ended
             parts.callback(child.ask_to_end)
         worker: asyncio.Future[None] | None = None
         if start_worker:
@@ -153,7 +170,27 @@ def _temporal(
     return on_free_ports(choose, run)
 
 
-def _addresses(folder: StateFolder, postgres: RunningPostgres, temporal: RunningTemporal, task_queue: str) -> Addresses:
+def _opensearch(
+    folder: StateFolder, lock: HeldLock, wanted: WithOpenSearch | None, warn: Callable[[str], None]
+) -> contextlib.AbstractAsyncContextManager[RunningOpenSearch | None]:
+    if wanted is None:
+        return contextlib.nullcontext()
+    cache = wanted.cache
+
+    def choose() -> OpenSearchPorts:
+        ports = keep_ports(folder, ("opensearch", "opensearch_transport"), warn)
+        return OpenSearchPorts(ports["opensearch"], ports["opensearch_transport"])
+
+    def run(ports: OpenSearchPorts) -> contextlib.AbstractAsyncContextManager[RunningOpenSearch]:
+        log, held = folder.log("opensearch"), [lock.descriptor]
+        return opensearch_server(folder.opensearch, ports=ports, log=log, held=held, cache=cache)
+
+    return on_free_ports(choose, run)
+
+
+def _addresses(
+    folder: StateFolder, postgres: RunningPostgres, temporal: RunningTemporal, task_queue: str, search_url: str
+) -> Addresses:
     return Addresses(
         pid=os.getpid(),
         state=str(folder.root),
@@ -168,6 +205,7 @@ def _addresses(folder: StateFolder, postgres: RunningPostgres, temporal: Running
         vault=str(folder.vault),
         masking_key_file=str(folder.keep_secret("masking.key")),
         task_queue=task_queue,
+        opensearch_url=search_url,
     )
 
 
