@@ -1,11 +1,15 @@
 """Put one step execution into plain words. Pure."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from memory.learning.wording import counted, seconds
 from poimen.contracts.memory_calls import AppliedAction, RetryAdvice
+
+# A reason that says itself how many attempts there were.
+_COUNTS = re.compile(r"\d+ of \d+ attempts? failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +130,8 @@ def _end(told: StepTold) -> str:
         parts.append("not ended yet, as far as is on record")
     elif told.end == "succeeded":
         parts.append(f"passed, attempt {last}")
+    elif _COUNTS.match(told.reason):
+        parts.append(f"{told.end}: {told.reason}")
     else:
         parts.append(f"{told.end} after {counted(last, 'attempt')}: {told.reason}")
     return " · ".join(parts)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from memory.errors import NotFound
@@ -37,14 +38,21 @@ class Explanation:
     name: str
     run: str
     steps: tuple[StepTold, ...]
+    # The runs that the same workflow id had before, the latest first; of a run named by its run id they are not told.
+    earlier: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         """Give it for a person to read."""
         if len(self.steps) == 1:
-            return "\n".join(tell_step(self.steps[0]))
-        told = ((f"{step.label}", *(f"  {line}" for line in tell_step(step))) for step in self.steps)
-        return "\n".join(line for lines in told for line in lines)
+            lines = tell_step(self.steps[0])
+        else:
+            told = ((f"{step.label}", *(f"  {line}" for line in tell_step(step))) for step in self.steps)
+            lines = [line for lines in told for line in lines]
+        if self.earlier:
+            before = f"{'runs' if len(self.earlier) > 1 else 'run'} {', '.join(self.earlier)}"
+            lines.append(f"This is the latest run of {self.name}; before it the id had {before}.")
+        return "\n".join(lines)
 
 
 class _Execution(NamedTuple):
@@ -75,10 +83,11 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
         run, events = await events_named(tx, run_or_workflow_id)
         facts = _facts(events, await tx.rows(SQL["deliveries"], run=run))
         name = await run_name(tx, run)
+        earlier = [] if run == run_or_workflow_id else await tx.rows(SQL["runs_of_workflow"], workflow_id=name)
     steps = tuple(_told(execution, known) for execution, known in facts.items() if step in {None, execution.step})
     if not steps and step is not None:
         raise NotFound(f"{name} has no step of that name on record.")
-    return Explanation(name, run, steps)
+    return Explanation(name, run, steps, tuple(row["run"] for row in earlier if row["run"] != run))
 
 
 async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEvent]]:
@@ -95,14 +104,18 @@ async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEv
 
 def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[_Execution, _Facts]:
     facts: dict[_Execution, _Facts] = {}
+    began: dict[_Execution, datetime] = {}
     for event in events:
         if event.step is not None:
             execution = _Execution(event.step, event.visit or 1, event.branch)
             _add(facts.setdefault(execution, _Facts()), event)
+            began[execution] = min(began.get(execution, event.recorded_at), event.recorded_at)
     for row in receipts:
         execution = _Execution(row["step"], row["visit"] or 1, row["branch"])
         facts.setdefault(execution, _Facts()).receipts.append(row)
-    return facts
+        # What was delivered before an attempt is the first that is heard of a step that then passes.
+        began[execution] = min(began.get(execution, row["recorded_at"]), row["recorded_at"])
+    return {execution: facts[execution] for execution in sorted(facts, key=lambda one: began[one])}
 
 
 def _add(known: _Facts, event: RecordedEvent) -> None:

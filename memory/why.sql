@@ -5,6 +5,19 @@ where tenant = %(tenant)s and workflow_id = %(workflow_id)s and run is not null
 order by position desc
 limit 1
 
+-- name: runs_of_workflow
+-- The latest runs that a workflow id reported. A foreign workflow reports all its steps under its id: those of long ago
+-- are left out, so that asking stays cheap.
+select run from (
+  select run, position from journal
+  where tenant = %(tenant)s and workflow_id = %(workflow_id)s and run is not null
+  order by position desc
+  limit 1000
+) as latest
+group by run
+order by max(position) desc
+limit 10
+
 -- name: run_of_steps
 -- The latest run whose steps reported under RUN/STEP, for a run that has not reported by itself yet. Each id below RUN/
 -- is found from the one before it and asked for its latest event, so that what they all recorded is never read.

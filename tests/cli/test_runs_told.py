@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import signal
 import uuid
 from collections.abc import AsyncIterator
@@ -10,11 +11,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.service import RetryConfig
 
+from poimen.contracts.run_io import HarnessRunResult, StepSummary
 from tests.tcp_proxy import TcpProxy
-from tests.worker.running import POIMEN, Place, clean_environment
+from tests.worker.running import POIMEN, Place, clean_environment, until, until_there
+from worker.cli.how_ended import how_ended, is_reset, with_first_causes
 from worker.cli.run import _result
 from worker.exits import ExitError
 from worker.stack.temporal import RunningTemporal
@@ -84,6 +89,8 @@ async def test_a_run_that_is_cancelled_ends_its_command_with_1(served: Place, te
         await temporal_client.get_workflow_handle("cancelled").cancel()
         _, said = await command.communicate()
     assert (command.returncode, said) == (1, b"cancelled was cancelled.\n")
+    ended = await how_ended(temporal_client, await temporal_client.get_workflow_handle("cancelled").describe())
+    assert (ended.end, ended.reason) == ("cancelled", "the run was cancelled")
     await temporal_client.get_workflow_handle("taken").terminate()
 
 
@@ -158,6 +165,88 @@ async def test_the_latest_runs_are_listed_with_their_ends(served: Place, told: d
     runs = (await served.poimen("runs", "--json", "--limit", "100")).json
     listed = next(one for one in runs if one["workflow_id"] == told["workflow_id"])
     assert (listed["end"], listed["attempts"], listed["reason"]) == ("succeeded", 2, "1 of 1 steps passed")
+
+
+async def test_the_attempts_of_a_run_without_a_result_are_counted(served: Place, temporal_client: Client) -> None:
+    begun = f"begun-{uuid.uuid4().hex[:8]}"
+    file = definition(served.folder, f"test -e {begun} && touch {begun}-2 && sleep 600; touch {begun}; exit 1")
+    assert (await served.poimen("run", file, "--no-wait", "--id", begun)).code == 0
+    await until_there(served.folder / f"{begun}-2")
+    handle = temporal_client.get_workflow_handle(begun)
+    await handle.terminate(reason="no more need")
+    ended = await how_ended(temporal_client, await handle.describe())
+    assert (ended.end, ended.attempts, ended.reason) == ("terminated", 2, "the run was terminated: no more need")
+
+
+async def terminated(client: Client, kind: str, name: str, reason: str) -> None:
+    """A workflow of that kind and id that nobody took up, and that a person ended."""
+    handle = await client.start_workflow(kind, id=name, task_queue="nobody")
+    await handle.terminate(reason=reason)
+
+
+async def test_runs_that_share_an_id_and_a_step_alone_are_told_apart(served: Place, temporal_client: Client) -> None:
+    await terminated(temporal_client, "HarnessRun", "shared", "first")
+    await terminated(temporal_client, "HarnessRun", "shared", "second")
+    await terminated(temporal_client, "HarnessStep", "by-itself", "no need")
+    rows: list[str] = []
+
+    async def listed() -> bool:
+        rows[:] = (await served.poimen("runs", "--limit", "20")).out.splitlines()
+        return sum(row.startswith(("shared ", "by-itself ")) for row in rows) == 3
+
+    await until(listed)
+    alone, *shared = (row for row in rows if row.startswith(("shared ", "by-itself ")))
+    assert alone.startswith("by-itself (a step alone)  terminated")
+    assert alone.endswith("the step was terminated: no need")
+    assert [row.rpartition(": ")[2] for row in shared] == ["second", "first"]
+    run_ids = {re.findall(r"[0-9a-f-]{36}", row)[0] for row in shared}
+    assert len(run_ids) == 2
+
+
+async def test_a_reset_run_is_told_from_the_one_that_it_goes_on_from(served: Place, temporal_client: Client) -> None:
+    first = await temporal_client.start_workflow("HarnessRun", id="reset", task_queue=served.queue)
+    with pytest.raises(WorkflowFailureError):
+        await first.result()
+    await temporal_client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=temporal_client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id="reset", run_id=first.first_execution_run_id),
+            reason="again",
+            request_id="again",
+            workflow_task_finish_event_id=4,
+        )
+    )
+    again = temporal_client.get_workflow_handle("reset")
+    assert await is_reset(temporal_client, await again.describe())
+    former = temporal_client.get_workflow_handle("reset", run_id=first.first_execution_run_id)
+    assert not await is_reset(temporal_client, await former.describe())
+
+
+async def test_what_a_person_said_who_terminated_a_step_is_part_of_the_runs_reason(temporal_client: Client) -> None:
+    await terminated(temporal_client, "HarnessStep", "said/slow", "disk is full")
+    step = StepSummary(
+        step="slow",
+        phase="T0",
+        visit=1,
+        end="interrupted",
+        attempts=1,
+        seconds=0,
+        reason="the step's workflow was terminated",
+        workflow_id="said/slow",
+    )
+    result = HarnessRunResult(
+        run="r",
+        end="failed",
+        reason="Step slow: the step's workflow was terminated",
+        definition_hash="wd1:0",
+        steps=(step,),
+        attempts=1,
+        tokens=0,
+        seconds=1,
+        memory="on",
+    )
+    told = await with_first_causes(temporal_client, result)
+    assert told.reason == "Step slow: the step's workflow was terminated (slow: disk is full)"
 
 
 async def test_what_was_learned_is_found_and_can_be_retired(served: Place) -> None:

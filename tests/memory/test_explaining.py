@@ -1,9 +1,12 @@
 import pytest
 
+from memory.document import document
 from memory.errors import NotFound
 from memory.stores import Stores
+from memory.telling import StepTold, tell_step
 from memory.why import explain
-from tests.memory.acted_step import ActedStep, cured_by, incurable
+from poimen.contracts.memory_calls import AppliedAction, DocumentDecision
+from tests.memory.acted_step import Acted, ActedStep, caller, cured_by, incurable
 
 
 async def test_a_prevented_run_is_explained_in_two_lines(stores: Stores) -> None:
@@ -46,6 +49,42 @@ async def test_a_workflow_id_used_again_means_its_latest_run(stores: Stores) -> 
     await step.run("rel-2", cured_by("free-port"))
     assert (await explain(stores, "local", "rel-2/serve")).run == "rel-2"
     assert (await explain(stores, "local", "rel-2")).name == "rel-2"
+
+
+async def test_earlier_runs_of_a_workflow_id_are_named(stores: Stores) -> None:
+    for run in ("run-a", "run-b", "run-c"):
+        final = DocumentDecision(scope="acme/api", run=run, kind="run_final", decision="done")
+        await document(final, caller(workflow_id="rel-7", run_id=f"id-{run}"), stores)
+    latest = await explain(stores, "local", "rel-7")
+    assert (latest.run, latest.earlier) == ("run-c", ("run-b", "run-a"))
+    assert latest.text == "This is the latest run of rel-7; before it the id had runs run-b, run-a."
+    assert (await explain(stores, "local", "run-a")).text == ""
+
+
+async def test_steps_stand_in_the_order_they_began(stores: Stores) -> None:
+    slow, acted = ActedStep(stores, step="slow"), Acted()
+    await slow._recall("rel-1", 1, acted)
+    await ActedStep(stores, step="fast").run("rel-1", cured_by("free-port"))
+    await slow._learned("rel-1", 1, AppliedAction(), acted)
+    assert [step.step for step in (await explain(stores, "local", "rel-1")).steps] == ["slow", "fast"]
+
+
+def test_a_reason_that_counts_the_attempts_is_not_told_twice() -> None:
+    told = StepTold(
+        step="serve",
+        visit=1,
+        branch=None,
+        end="failed",
+        reason="1 of 1 attempts failed",
+        observed=False,
+        prevention=None,
+        held_out=False,
+        attempts=(),
+        delivered=(),
+        empty_reasons=(),
+        silent_tiers=(),
+    )
+    assert tell_step(told) == ["failed: 1 of 1 attempts failed"]
 
 
 async def test_an_unknown_run_and_an_unknown_step_are_told_clearly(stores: Stores) -> None:

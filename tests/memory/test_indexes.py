@@ -162,6 +162,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "why/deliveries": {"run": "run-5"},
     "why/run_of_steps": {"beginning": "run-5/"},
     "why/run_of_workflow": {"workflow_id": "run-5"},
+    "why/runs_of_workflow": {"workflow_id": "run-5"},
 }
 # What is asked for a person or by a batch, and reads all that there is of a kind in one tenant.
 LISTS = {"aliases/aliases_in_force", "resign/signed_before", "scopes/scopes"}

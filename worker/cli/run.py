@@ -19,9 +19,11 @@ from temporalio.service import RPCError
 
 from poimen.contracts.definition import WorkflowDef
 from poimen.contracts.message import check_identifier, decode, encode
-from poimen.contracts.problems import InvalidInput, Problem
+from poimen.contracts.problems import InvalidInput, Problem, counted
 from poimen.contracts.run_io import HarnessRunResult, StartHarnessRun
-from worker.cli.output import one_line, print_json, table
+from worker.cli.how_ended import with_first_causes
+from worker.cli.output import one_line, print_json
+from worker.cli.run_table import run_table
 from worker.definitions import load_definition
 from worker.exits import DEPENDENCY_DOWN, FAILED, OK, USAGE, ExitError, is_away
 from worker.found_stack import load_settings
@@ -60,11 +62,11 @@ async def run(arguments: argparse.Namespace) -> int:
         return OK
     try:
         await _warn_without_worker(client, settings)
-        result = await _result(handle)
+        result = await with_first_causes(client, await _result(handle))
     except asyncio.CancelledError:
         print(f"The run goes on. To end it: temporal workflow cancel --workflow-id {handle.id}", file=sys.stderr)
         raise
-    _show(result, handle.id, link, as_json=arguments.json)
+    _show(result, definition, handle.id, link, as_json=arguments.json)
     return OK if result.end == "succeeded" else FAILED
 
 
@@ -132,26 +134,16 @@ def _problems(refused: ApplicationError) -> list[Problem]:
     return [Problem(place["field"], place["reason"]) for place in places if {"field", "reason"} <= place.keys()]
 
 
-def _show(result: HarnessRunResult, workflow_id: str, link: str | None, *, as_json: bool) -> None:
+def _show(
+    result: HarnessRunResult, definition: WorkflowDef, workflow_id: str, link: str | None, *, as_json: bool
+) -> None:
     if as_json:
         print_json({"workflow_id": workflow_id, "link": link, **encode(result)})
         return
-    rows = [
-        (
-            step.phase,
-            step.step if step.visit == 1 else f"{step.step} ({step.visit})",
-            str(step.attempts),
-            f"{step.seconds:.1f}",
-            step.end,
-            one_line(f"{step.prevented_by} first; {step.reason}" if step.prevented_by else step.reason, 60),
-        )
-        for step in result.steps
-    ]
-    if rows:
-        print(table(("phase", "step", "attempts", "seconds", "end", "reason"), rows, right=(2, 3)))
+    print(run_table(definition, result.steps))
     print(f"{result.end}: {one_line(result.reason, 200)}")
     if result.undelivered_records:
-        print(f"{result.undelivered_records} records wait for memory to come back; they are delivered then.")
+        print(f"Kept to be delivered when memory is back: {counted(result.undelivered_records, 'record')}.")
 
 
 def _workspace(given: str | None) -> str | None:

@@ -2,97 +2,77 @@
 
 import argparse
 import asyncio
+from collections import Counter
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from temporalio import exceptions
-from temporalio.client import (
-    Client,
-    WorkflowExecution,
-    WorkflowExecutionStatus,
-    WorkflowHistoryEventFilterType,
-)
+from temporalio.client import Client, WorkflowExecution
 
-from poimen.contracts.message import decode
-from poimen.contracts.problems import InvalidInput
-from poimen.contracts.run_io import HarnessRunResult
+from worker.cli.how_ended import RUN, STEP, how_ended, is_reset
 from worker.cli.output import ago, one_line, print_json, table
 from worker.cli.run import ui_link
 from worker.found_stack import load_settings
 from worker.temporal_client import connect
+
+# A step that somebody started by itself is a run of one step; an execution that continues is told by the one after it.
+QUERY: Final = (
+    f'(WorkflowType = "{RUN}" OR (WorkflowType = "{STEP}" AND ParentWorkflowId IS NULL))'
+    ' AND ExecutionStatus != "ContinuedAsNew"'
+)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """List them from Temporal, so that runs show which memory never heard of."""
     settings = load_settings()
     client = await connect(settings, quiet=True)
-    found = [one async for one in client.list_workflows('WorkflowType = "HarnessRun"', limit=arguments.limit)]
-    runs = await asyncio.gather(*(_described(client, one) for one in found))
+    found = [one async for one in client.list_workflows(QUERY, limit=arguments.limit)]
+    # Only where an id was used again can a reset be meant.
+    shared = {name for name, times in Counter(one.id for one in found).items() if times > 1}
+    runs = await asyncio.gather(*(_described(client, one, shared=one.id in shared) for one in found))
     if arguments.json:
         print_json([{**known, "link": ui_link(settings, client.namespace, known["workflow_id"])} for known in runs])
     elif runs:
-        rows = [_row(known) for known in runs]
-        print(table(("run", "end", "attempts", "seconds", "started", "reason"), rows, right=(2, 3)))
+        print(_table(runs, shared))
     else:
         print("No run yet. Start one: poimen run FILE")
     return 0
 
 
-async def _described(client: Client, found: WorkflowExecution) -> dict[str, Any]:
-    known: dict[str, Any] = {
+async def _described(client: Client, found: WorkflowExecution, *, shared: bool) -> dict[str, Any]:
+    ended = await how_ended(client, found)
+    spent = ((found.close_time or datetime.now(UTC)) - found.start_time).total_seconds()
+    return {
         "workflow_id": found.id,
         "run_id": found.run_id,
+        "kind": "run" if found.workflow_type == RUN else "step",
+        "reset": shared and await is_reset(client, found),
         "started_at": found.start_time.isoformat(),
-        "end": _word(found.status),
-        "attempts": None,
-        "seconds": ((found.close_time or datetime.now(UTC)) - found.start_time).total_seconds(),
-        "reason": "",
+        "end": ended.end,
+        "attempts": ended.attempts,
+        "seconds": spent if ended.seconds is None else ended.seconds,
+        "reason": ended.reason,
     }
-    result = await _result(client, found)
-    if isinstance(result, HarnessRunResult):
-        known |= {"end": result.end, "attempts": result.attempts, "seconds": result.seconds, "reason": result.reason}
-    elif result is not None:
-        known["reason"] = result
-    return known
 
 
-def _word(status: WorkflowExecutionStatus | None) -> str:
-    return (status.name if status else "unknown").lower().replace("_", " ")
+def _table(runs: list[dict[str, Any]], shared: set[str]) -> str:
+    """Lay the runs out; those that share a workflow id are told apart by the run id."""
+    heads = ["run", "end", "attempts", "seconds", "started", *(["run id"] if shared else []), "reason"]
+    return table(heads, [_row(known, shared) for known in runs], right=(2, 3))
 
 
-async def _result(client: Client, found: WorkflowExecution) -> HarnessRunResult | str | None:
-    """Return how a run ended by its last event: the result, or what there is of a reason."""
-    if found.status == WorkflowExecutionStatus.RUNNING:
-        return None
-    handle = client.get_workflow_handle(found.id, run_id=found.run_id)
-    converter = client.data_converter
-    async for event in handle.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT):
-        completed = event.workflow_execution_completed_event_attributes
-        if completed.result.payloads:
-            return _decoded((await converter.decode(completed.result.payloads))[0])
-        failed = event.workflow_execution_failed_event_attributes
-        if failed.HasField("failure"):
-            error = await converter.decode_failure(failed.failure)
-            details = error.details if isinstance(error, exceptions.ApplicationError) else ()
-            return (_decoded(details[0]) if details else None) or str(error)
-        return event.workflow_execution_terminated_event_attributes.reason or None
-    return None
-
-
-def _decoded(value: Any) -> HarnessRunResult | None:
-    try:
-        return decode(HarnessRunResult, value if isinstance(value, dict) else b"", "HarnessRun").message
-    except InvalidInput:
-        return None
-
-
-def _row(known: dict[str, Any]) -> tuple[str, ...]:
+def _row(known: dict[str, Any], shared: set[str]) -> list[str]:
     age = datetime.now(UTC) - datetime.fromisoformat(known["started_at"])
-    return (
-        known["workflow_id"],
+    run_id = [known["run_id"] if known["workflow_id"] in shared else ""] if shared else []
+    return [
+        one_line(known["workflow_id"]) + "".join(f" ({word})" for word in _remarks(known)),
         known["end"],
-        "" if known["attempts"] is None else str(known["attempts"]),
+        str(known["attempts"]),
         f"{known['seconds']:.1f}",
         ago(age.total_seconds()),
+        *run_id,
         one_line(known["reason"], 60),
-    )
+    ]
+
+
+def _remarks(known: dict[str, Any]) -> list[str]:
+    return [*(["a step alone"] if known["kind"] == "step" else []), *(["reset"] if known["reset"] else [])]
