@@ -12,6 +12,7 @@ from memory.deadline import Answer, skipped, within
 from memory.ids import shown
 from memory.items import Known
 from memory.knowledge import search
+from memory.noise import is_noise
 from memory.observations import fingerprint, observations, run_names
 from memory.postgres import Row, Transaction, load_queries, statement, tenant_transaction
 from memory.recoveries import Recovery, recoveries
@@ -40,6 +41,7 @@ LONGEST_QUESTION: Final = 600
 LEAST_SHARE: Final = 0.5
 """Of the best score, for an item that only shares words."""
 WEAK: Final = "no error is recognised in the text: give the output itself, or more of it"
+NOISE: Final = "nothing is recognised in the text: it has no words, or is binary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,14 @@ class _OnRecord:
 
 @dataclass(frozen=True, slots=True)
 class _Issue:
-    """An issue: the masked call and, if it has a text, the text's signature by each version that is known."""
+    """An issue: the masked call and, if it has a text, the text's signature by each version that is known.
+
+    Of a `noise` only the very same is looked for: whatever is like it, or shares a word, is so by chance.
+    """
 
     call: DiagnoseIssue
     signatures: tuple[Signature, ...] = ()
+    noise: bool = False
 
     @property
     def signature(self) -> Signature | None:
@@ -88,8 +94,14 @@ class _Issue:
     def keys(self) -> list[str]:
         return [one.key for one in self.signatures] or [self.call.signature or ""]
 
+    @property
+    def family(self) -> str | None:
+        return None if self.signature is None or self.noise else self.signature.family
+
     def question(self, seen: Row | None) -> str:
         """Give the words to search by; "" when there are none."""
+        if self.noise:
+            return ""
         if self.signature is None:
             return f"{seen['title']} {seen['sample']}" if seen else ""
         text = self.call.text or ""
@@ -102,7 +114,7 @@ async def diagnose(call: DiagnoseIssue, caller: Caller, stores: Stores) -> Diagn
     ends_at = time.monotonic() + min(call.deadline_ms / 1000, caller.deadline_seconds)
     masked, found = await scrub(call, stores.masker)
     text = masked.text
-    issue = _Issue(masked, await aside(len(text), signatures_of, text) if text is not None else ())
+    issue = await aside(len(text), _issue, masked, text) if text is not None else _Issue(masked)
     asked = _Asked(issue, caller, stores, ends_at)
     if text is not None:
         answer, similar = await asyncio.gather(asked.failures(), asked.similar(issue.question(None)))
@@ -111,6 +123,11 @@ async def diagnose(call: DiagnoseIssue, caller: Caller, stores: Stores) -> Diagn
         answer = await asked.failures()
         similar = await asked.similar(issue.question(answer.value.seen if answer.value else None))
     return _diagnosis(issue, answer, similar, caller.tenant, scrub_warning(found))
+
+
+def _issue(call: DiagnoseIssue, text: str) -> _Issue:
+    signatures = signatures_of(text)
+    return _Issue(call, signatures, signatures[0].weak and is_noise(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +143,7 @@ class _Asked:
         return await within("signatures", self._on_record, lambda known: len(known.failures), self.ends_at)
 
     async def _on_record(self, seconds: float) -> _OnRecord:
-        call, signature = self.issue.call, self.issue.signature
+        call = self.issue.call
         place: dict[str, object] = {"scope": call.scope, "signatures": self.issue.keys}
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=seconds) as tx:
             seen, alike = await tx.gather(
@@ -135,7 +152,7 @@ class _Asked:
             place |= {"alike": [row["signature"] for row in alike], "limit": call.limit}
             same, relatives = await tx.gather(
                 statement(SQL["same_failure"], **place, scopes=[call.scope, LIBRARY], step=call.step),
-                statement(SQL["relatives"], **place, family=signature.family if signature else None),
+                statement(SQL["relatives"], **place, family=self.issue.family),
             )
             failures = await _with_evidence(tx, call, same, relatives)
         return _OnRecord(seen[0] if seen else None, failures)
@@ -211,7 +228,7 @@ def _diagnosis(
     seen = known.seen if known and known.seen else {}
     causes, told = _causes(issue, known.failures if known else (), similar)
     reports = (answer.report, *similar.tiers)
-    reason, because = (None, None) if causes else _why_nothing(reports, similar)
+    reason, because = (None, None) if causes else _why_nothing(issue, reports, similar)
     weak = signature.weak if signature else seen.get("weak", False)
     return Diagnosis(
         signature=issue.keys[0],
@@ -301,12 +318,14 @@ def _recovery_step(failure: _Failure, recovery: Recovery) -> SeenRecovery:
     )
 
 
-def _why_nothing(reports: tuple[TierReport, ...], similar: SearchResult) -> tuple[EmptyReason, str]:
+def _why_nothing(issue: _Issue, reports: tuple[TierReport, ...], similar: SearchResult) -> tuple[EmptyReason, str]:
     silent = [report for report in reports if report.status in {"late", "down"}]
     told = f" ({', '.join(f'{report.tier} {report.status}' for report in silent)})" if silent else ""
     first = reports[0].status
     if first in {"late", "down"}:
         return "deadline" if first == "late" else "tier_down", f"the failures on record could not be read{told}"
+    if issue.noise:
+        return "no_evidence", NOISE
     nothing = "neither this failure nor one like it is on record here"
     if similar.empty_reason == "below_threshold":
         return "below_threshold", f"{nothing}; {similar.empty_because}"

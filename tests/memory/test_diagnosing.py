@@ -10,6 +10,7 @@ from memory.diagnose import diagnose
 from memory.journal import Follower, Origin
 from memory.knowledge import retire
 from memory.learn import learn
+from memory.noise import is_noise
 from memory.notes.shelf import NoteVault, Shelf
 from memory.signatures import sign
 from memory.stores import Stores
@@ -280,3 +281,27 @@ async def waiting(stores: Stores, run: str, waited: float, *, helped: bool) -> N
         await learn(call, caller(), stores)
     else:
         await analyze(AnalyzeError(**place, attempt=2, applied=applied, error=PORT_TAKEN), caller(), stores)
+
+
+@pytest.mark.parametrize("text", ["7", "1 2 3", "k", "---", "\x1b[31m7\x1b[0m", "".join(map(chr, range(256)))])
+async def test_a_text_without_words_is_told_so_and_has_no_relatives_by_chance(stores: Stores, text: str) -> None:
+    for number, error in enumerate(("404", "5 of 7", "x 7 k", "\x01\x02\x03 12")):
+        await analyze(AnalyzeError(scope="acme/api", run=f"rel-{number}", step="serve", error=error), caller(), stores)
+    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    diagnosis = await diagnosed(stores, text)
+    assert {cause.match for cause in diagnosis.causes} <= {"same_failure"}
+    if not diagnosis.causes:
+        assert diagnosis.empty_because == "nothing is recognised in the text: it has no words, or is binary"
+
+
+@pytest.mark.parametrize(
+    "text", ["hello there", "接続が拒否されました", "ошибка сети", "\x1b[31mbad luck\x1b[0m", "é 7 né"]
+)
+def test_a_text_with_words_is_no_noise(text: str) -> None:
+    assert not is_noise(text)
+
+
+def test_noise_read_as_any_encoding_is_noise() -> None:
+    noise = bytes((number * 151 + 7) % 256 for number in range(2_000))
+    assert is_noise(noise.decode("utf-8", "replace"))
+    assert is_noise(noise.decode("latin-1"))
