@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.learning_altered import altered_worlds
 from benchmarks.learning_bars import Bar, bars, by_kind
 from benchmarks.learning_measure import play_prevention, play_seed
 from benchmarks.learning_store import play_stored
@@ -44,6 +45,22 @@ async def measure_stored(world: World, seeds: Sequence[int]) -> dict[str, Any]:
     }
 
 
+def measure_altered(seeds: Sequence[int]) -> dict[str, Any]:
+    """Play the seeds in every altered world, without prevention, and give what misses its bar there."""
+    return {
+        "seeds": list(seeds),
+        "worlds": {name: measure(world, seeds, prevention=False)["bars"] for name, world in altered_worlds()},
+    }
+
+
+def _misses(result: dict[str, Any]) -> str:
+    lines = []
+    for world, figures in result["worlds"].items():
+        missed = [f"{one['name']} {one['value']}" for one in figures if not one["met"]]
+        lines.append(f"{world:26} {'; '.join(missed) or 'every bar is met'}")
+    return "\n".join(lines)
+
+
 def _shown(bar: Bar) -> dict[str, Any]:
     bound = "at_most" if bar.at_most else "at_least"
     return {"name": bar.name, "value": round(bar.value, 4), bound: bar.bound, "met": bar.met}
@@ -66,18 +83,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds are pooled")
     parser.add_argument("--world", type=Path, help="a JSON object with parameters of the world")
     parser.add_argument("--no-prevention", action="store_true", help="leave out the run with prevention")
+    parser.add_argument("--altered", action="store_true", help="worlds with one parameter halved or doubled")
     parser.add_argument("--store", action="store_true", help="through the real store, without prevention")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(arguments)
     world = load_world(given.world) if given.world else World()
     began = perf_counter()
     seeds = range(given.seed, given.seed + given.seeds)
-    if given.store:
+    if given.altered:
+        result = measure_altered(seeds)
+    elif given.store:
         result = asyncio.run(measure_stored(world, seeds))
     else:
         result = measure(world, seeds, not given.no_prevention)
     result["seconds"] = round(perf_counter() - began, 1)
-    print(json.dumps(result) if given.json else _table(result))
+    print(json.dumps(result) if given.json else _misses(result) if given.altered else _table(result))
 
 
 if __name__ == "__main__":

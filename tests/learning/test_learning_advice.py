@@ -266,6 +266,17 @@ def test_a_repair_followed_by_a_second_failure_teaches_both_cures(story):
     assert story.advice("c", "fix-s", "fix-t", signature="T").repair == "fix-t"
 
 
+def test_two_failures_that_alternate_in_one_step_keep_their_own_cures(story):
+    for run in "ab":
+        story.run(run, (None, "S"), ("hides-s", "T"), ("fix-t", "S"), ("fix-s", "ok"))
+    repairs = ("hides-s", "fix-t", "fix-s")
+    story.run("c", (None, "S"))
+    assert story.advice("c", *repairs).repair == "fix-s"
+    story.attempts.pop()
+    story.run("c", (None, "T"))
+    assert story.advice("c", *repairs, signature="T").repair == "fix-t"
+
+
 def test_a_delay_below_one_second_stays_as_the_step_has_it(story):
     for run in "ab":
         story.run(run, (None, "S"), (0.2, "ok"))

@@ -114,6 +114,16 @@ async def test_one_failure_has_a_cure_of_its_own_in_each_of_two_scopes(stores: S
     assert {one.end for one in acted.values()} == {"succeeded"}
 
 
+async def test_one_failure_has_a_cure_of_its_own_in_each_of_two_steps(stores: Stores) -> None:
+    cures = {"serve": "free-port", "deploy": "reboot"}
+    steps = {name: ActedStep(stores, step=name, repairs=("wipe", "free-port", "reboot")) for name in cures}
+    for run in ("rel-1", "rel-2"):
+        acted = {name: await step.run(run, cured_by(cures[name])) for name, step in steps.items()}
+    first = {name: one.analyses[0] for name, one in acted.items()}
+    assert len({analysis.signature for analysis in first.values()}) == 1
+    assert {name: analysis.advice.repair for name, analysis in first.items()} == cures
+
+
 async def test_clearing_one_alert_says_nothing_of_new_ones_of_its_shape(stores: Stores) -> None:
     """Each alert is an occurrence of its own, open until it is itself cleared."""
     alert = {"step": "page-on-call", "tool": "alerts"}

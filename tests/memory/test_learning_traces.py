@@ -126,3 +126,16 @@ async def test_why_a_step_needs_a_person_names_runs_as_people_do(stores: Stores)
     said = [acted.analyses[-1].advice for acted in broken]
     because = next((advice.because for advice in said if advice.verdict == "escalate"), "")
     assert because.startswith("free-port worked 2 times up to rel-2, but ")
+
+
+async def test_a_cure_that_changes_with_the_image_follows_the_image(stores: Stores) -> None:
+    """A commit is no part of an environment, so every run here has one of two."""
+    cures = {"image 1": "free-port", "image 2": "reboot"}
+    for number in range(3):
+        for image, cure in cures.items():
+            step = ActedStep(stores, repairs=("wipe", *cures.values()), environment={"image": image})
+            acted = await step.run(f"rel-{number}-{cure}", cured_by(cure))
+    for image, cure in cures.items():
+        step = ActedStep(stores, repairs=("wipe", *cures.values()), environment={"image": image})
+        acted = await step.run(f"last-{cure}", incurable())
+        assert acted.analyses[0].advice.repair == cure or acted.actions[0] == f"prevent {cure}"
