@@ -172,6 +172,20 @@ def test_ways_back_of_steps_side_by_side_are_all_gone_and_counted() -> None:
     assert made.go_back(ways) == ways[0]
 
 
+def test_one_way_back_that_is_used_up_stops_those_beside_it_too() -> None:
+    made = plan({"x": [], "y": [], "a": ["x"], "b": ["y"]})
+    settle(made, "x", "y", "a", "b")
+    open_still, used_up = (
+        WayBack("step:a", GoTo(go_to="x", at_most=2), "a"),
+        WayBack("step:b", GoTo(go_to="y", at_most=1)),
+    )
+    made.go_back([used_up])
+    settle(made, "y", "b")
+
+    assert made.go_back([open_still, used_up]) == used_up
+    assert (set(made.done), made.go_tos) == ({"x", "y", "a", "b"}, {"step:b": 1})
+
+
 def test_ways_back_to_two_phases_lead_to_the_earlier_one() -> None:
     made = plan({"x": []}, {"y": [], "z": []}, {"a": [], "b": []})
     settle(made, "x", "y", "z", "a", "b")

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from poimen.step_rules import MOST_BYTES, MOST_EVENTS, history_is_full
@@ -11,6 +11,7 @@ from workflows.step_ports import keyword
 
 
 @given(st.text(max_size=300))
+@example("\U0001f600" * 256)
 def test_a_keyword_is_a_beginning_that_every_server_takes(text: str) -> None:
     cut = keyword(text)
 
