@@ -30,7 +30,7 @@ from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
 
 # A worker's own runner imports `workflows` anew for each workflow, which is half of what a short run costs; the replays
-# and the runs without a cache are under that one.
+# and the tests of a worker's process are under that one.
 RUNNER = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen", "workflows")
 )

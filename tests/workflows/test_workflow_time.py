@@ -15,7 +15,6 @@ from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
 
 from tests.workflows.conftest import Harness, StandInMemory, analysis, one_phase, step, workers
-from worker.bootstrap import RUNNER
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -130,8 +129,7 @@ async def test_a_run_is_the_same_when_no_workflow_is_cached(
     plan = step("plan", f"echo x >> {count}")
     build = step("build", f"test $(wc -l < {count}) -ge 2", needs=["plan"], on_failure={"go_to": "plan", "at_most": 1})
     build["retry"]["attempts"] = 2
-    options = {"max_cached_workflows": 0, "workflow_runner": RUNNER}
-    async with workers(temporal_client, task_queue, memory, tmp_path, **options):
+    async with workers(temporal_client, task_queue, memory, tmp_path, max_cached_workflows=0):
         harness = Harness(temporal_client, task_queue, tmp_path, memory)
         result = await harness.run(one_phase(plan, build, gate={"command": ["true"]}), memory=memory_mode)
 
