@@ -103,12 +103,11 @@ class _Words:
 
 
 def least_value(documents: int) -> float:
-    """Give the least gate value that is an answer; it grows with the items searched, up to some 560.
+    """Give the least gate value that is an answer; it grows with the items searched, up to some 4,400.
 
-    The best of many unrelated items is nearer by chance than the best of few; a flat bound would leave small scopes
-    without answers.
+    The best of many unrelated items is nearer by chance than the best of few, by about the same step for each tenfold.
     """
-    return min(0.36, 0.14 + 0.08 * log10(max(documents, 1)))
+    return min(0.40, 0.09 + 0.085 * log10(max(documents, 1)))
 
 
 def rank(
