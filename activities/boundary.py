@@ -1,7 +1,8 @@
 """The edge between Temporal and the memory: decode, say who calls, bound the work, translate errors."""
 
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -58,10 +59,18 @@ async def _answer(entry: Entry, raw: RawValue, stores: Stores) -> dict[str, Any]
     A final error carries no cause: its sentence is all that anybody outside is told.
     """
     entered = time.monotonic()
-    try:
+    with told_errors(entry.name):
         decoded = _decoded(raw, entry)
         caller = _caller(decoded.message, activity.info(), entry, stores, entered)
         answer = await entry.use_case(decoded.message, caller, stores)
+    return encode(_with_warnings(answer, decoded.warnings))
+
+
+@contextlib.contextmanager
+def told_errors(name: str) -> Iterator[None]:
+    """Raise the errors of a block as a caller of the activity sees them."""
+    try:
+        yield
     except InvalidInput as error:
         raise refuse(error) from None
     except FinalError as error:
@@ -71,10 +80,9 @@ async def _answer(entry: Entry, raw: RawValue, stores: Stores) -> dict[str, Any]
         raise ApplicationError(str(error), type=type(error).__name__, next_retry_delay=delay) from None
     except Exception as error:
         # The text of an error nobody foresaw may hold anything, so it stays in the worker's log.
-        _log.exception("An activity failed unexpectedly.", activity=entry.name)
-        sentence = f"{entry.name} failed unexpectedly ({type(error).__name__}); the worker's log has more."
+        _log.exception("An activity failed unexpectedly.", activity=name)
+        sentence = f"{name} failed unexpectedly ({type(error).__name__}); the worker's log has more."
         raise ApplicationError(sentence, type="InternalError", next_retry_delay=UNFORESEEN_DELAY) from None
-    return encode(_with_warnings(answer, decoded.warnings))
 
 
 def _decoded(raw: RawValue, entry: Entry) -> Decoded[Message]:

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from memory.errors import PoimenError, StoreUnavailable
-from memory.journal import Follower
 from memory.journal.follow import FollowerSettings
 from memory.postgres import load_queries, tenant_transaction
 from memory.stores import Stores
 from memory.vectors.index import Condition
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from poimen.contracts.memory_calls import HealthReport, TierCondition
 from poimen.contracts.problems import counted
 
@@ -60,14 +59,19 @@ async def _signatures(tenant: str, stores: Stores) -> Condition:
 
 
 async def _vectors(tenant: str, stores: Stores) -> Condition:
-    condition = await stores.index.health(tenant, deadline_seconds=DEADLINE_SECONDS)
-    asked = FollowerSettings(deadline_seconds=DEADLINE_SECONDS)
-    follower = Follower(stores.pool, tenant, FOLLOWER, index_projection(stores), asked)
-    lag = await follower.lag()
-    if lag.seconds <= LONGEST_LAG_SECONDS:
-        return Condition(condition.health, condition.detail, round(lag.seconds, 3))
-    behind = f"{condition.detail}; {lag.events} events behind: is a memory worker running?"
-    return Condition("degraded", behind, round(lag.seconds, 3))
+    condition, lag = await asyncio.gather(
+        stores.index.health(tenant, deadline_seconds=DEADLINE_SECONDS),
+        index_follower(stores, tenant, FollowerSettings(deadline_seconds=DEADLINE_SECONDS)).lag(),
+    )
+    said = [condition.detail]
+    if lag.seconds > LONGEST_LAG_SECONDS:
+        said.append(f"{counted(lag.events, 'event')} behind: is a memory worker running?")
+    if lag.parked:
+        said.append(
+            f"{counted(lag.parked, 'event')} parked, for the index did not take what they changed: poimen verify"
+        )
+    health = "degraded" if len(said) > 1 and condition.health == "ok" else condition.health
+    return Condition(health, "; ".join(said), round(lag.seconds, 3))
 
 
 async def _vault(tenant: str, stores: Stores) -> Condition:

@@ -2,10 +2,10 @@
 -- Adds an item unless it is there; gives a row when it did.
 insert into items (
   tenant, id, scope, kind, level, state, title, text, origin, trust, step, signature, tags, principal,
-  created_at, updated_at, created_position
+  created_at, updated_at, created_position, version
 ) values (
   %(tenant)s, %(id)s, %(scope)s, %(kind)s, %(level)s, %(state)s, %(title)s, %(text)s, %(origin)s, %(trust)s,
-  %(step)s, %(signature)s, %(tags)s, %(principal)s, %(recorded_at)s, %(recorded_at)s, %(position)s
+  %(step)s, %(signature)s, %(tags)s, %(principal)s, %(recorded_at)s, %(recorded_at)s, %(position)s, %(position)s
 )
 on conflict do nothing
 returning id
@@ -33,14 +33,17 @@ select * from items where tenant = %(tenant)s and id = %(id)s for update
 -- name: revive_item
 -- Makes a retired item live again, by evidence from after its retirement.
 update items
-set state = 'active', revision = revision + 1, updated_at = %(recorded_at)s
+set state = 'active', revision = revision + 1, updated_at = %(recorded_at)s,
+    version = greatest(version + 1, %(position)s)
 where tenant = %(tenant)s and id = %(id)s and state = 'retired' and retired_position < %(position)s
 returning id
 
 -- name: retire_item
--- Takes an item out of what is delivered.
+-- Takes an item out of what is delivered. Whatever changes an item raises its version: events of one item may get
+-- their positions in another order than they change it.
 update items
-set state = 'retired', revision = revision + 1, updated_at = %(recorded_at)s, retired_position = %(position)s
+set state = 'retired', revision = revision + 1, updated_at = %(recorded_at)s, retired_position = %(position)s,
+    version = greatest(version + 1, %(position)s)
 where tenant = %(tenant)s and id = %(id)s
 returning revision
 

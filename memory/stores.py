@@ -1,15 +1,22 @@
 """What every use case is handed: the stores, and who is calling."""
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
+from typing import cast
 
 from memory.journal import Provenance
 from memory.masking import Masker
 from memory.notes.shelf import NoteVault
 from memory.postgres import Pool
-from memory.settings import MemorySettings
+from memory.settings import EmbeddingSettings, MemorySettings
+from memory.vectors.cached import CachedEmbedder
+from memory.vectors.embedder import Embedder
+from memory.vectors.endpoint import EndpointEmbedder
 from memory.vectors.index import VectorIndex
+from memory.vectors.minilm import MiniLM
 from memory.vectors.pgvector import PgvectorIndex
 
 
@@ -22,6 +29,27 @@ class Stores:
     masker: Masker
     index: VectorIndex
     notes: NoteVault
+    # None is search by words alone.
+    embedder: Embedder | None = None
+    # What the embedder holds open.
+    endpoint: EndpointEmbedder | None = None
+
+    @property
+    def embedder_name(self) -> str:
+        """What vectors are made by, "" for none; a generation of the index belongs to one of them."""
+        return self.embedder.name if self.embedder else ""
+
+    async def open(self) -> None:
+        """Start connecting to the database; one that is down does not stop this. The index connects when it is used."""
+        await self.pool.open()
+
+    async def close(self) -> None:
+        """Give up every connection."""
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(self.pool.close)
+            closing.push_async_callback(self.index.close)
+            if self.endpoint is not None:
+                closing.push_async_callback(self.endpoint.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +62,28 @@ class Caller:
 
 
 def build_stores(settings: MemorySettings) -> Stores:
-    """Put the stores together; nothing is opened yet."""
-    pool = Pool(settings)
+    """Put the stores together; nothing is opened or loaded yet."""
+    pool, chosen = Pool(settings), settings.embedder
+    endpoint = EndpointEmbedder(chosen) if isinstance(chosen, EmbeddingSettings) else None
+    maker = MiniLM() if chosen == "minilm" else endpoint
+    embedder = CachedEmbedder(maker) if maker else None
     return Stores(
         settings=settings,
         pool=pool,
         masker=Masker(settings.masking_key, settings.secrets),
-        index=PgvectorIndex(pool),
+        index=_index(settings, pool, embedder),
         notes=NoteVault(settings.vault_path, starter_notes()),
+        embedder=embedder,
+        endpoint=endpoint,
     )
+
+
+def _index(settings: MemorySettings, pool: Pool, embedder: Embedder | None) -> VectorIndex:
+    if settings.opensearch is None:
+        return PgvectorIndex(pool, embedder)
+    # Its driver is in an extra: it is imported where it is chosen.
+    opensearch = import_module("memory.vectors.opensearch")
+    return cast(VectorIndex, opensearch.OpenSearchIndex(settings.opensearch, embedder))
 
 
 def starter_notes() -> Path:

@@ -9,6 +9,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.boundary import MemoryActivities
+from activities.projection import RebuildActivities
 from executors.activities import ExecutorActivities
 from executors.settings import ExecutorSettings
 from memory.stores import Stores
@@ -18,10 +19,11 @@ from workflows.deliver_records import DeliverRecords
 from workflows.executor_calls import claim_queue
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
+from workflows.project_journal import ProjectJournal
 
-__all__ = ["RUNNER", "WORKFLOWS", "build_workers", "connect"]
+__all__ = ["RUNNER", "WORKFLOWS", "build_workers", "connect", "rebuild_queue", "rebuild_worker"]
 
-WORKFLOWS: Final = (HarnessRun, HarnessStep, DeliverRecords)
+WORKFLOWS: Final = (HarnessRun, HarnessStep, DeliverRecords, ProjectJournal)
 # Passed through, the contracts are imported once; reloaded, they would double the cost of a light workflow.
 RUNNER: Final = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules("poimen", "pydantic", "pydantic_core")
@@ -40,7 +42,7 @@ def build_workers(
     workers = []
     if stores is not None:
         slots = stores.settings.pool_max_size
-        activities = MemoryActivities(stores).all()
+        activities = [*MemoryActivities(stores).all(), *RebuildActivities(stores).all()]
         workers.append(_worker(settings, client, settings.task_queue, activities, slots, WORKFLOWS))
     if executor is not None:
         own = ExecutorActivities(executor)
@@ -49,6 +51,17 @@ def build_workers(
         work: list[Callable[..., Any]] = [own.run_command, own.run_model]
         workers.append(_worker(settings, client, executor.queue, work, settings.values["commands_at_once"]))
     return workers
+
+
+def rebuild_queue(task_queue: str) -> str:
+    """Return the queue of rebuilds that the command line runs: the same each time, so that one goes on with another."""
+    return f"{task_queue}-rebuild"
+
+
+def rebuild_worker(settings: Settings, client: Client, stores: Stores) -> Worker:
+    """Return a worker for rebuilds alone, which may run where a memory worker refuses to."""
+    activities = RebuildActivities(stores).all()
+    return _worker(settings, client, rebuild_queue(settings.task_queue), activities, 2, (ProjectJournal,))
 
 
 def _worker(

@@ -17,6 +17,7 @@ from executors.settings import ExecutorSettings
 from memory.errors import FinalError, SchemaMismatch, StoreUnavailable
 from memory.masking import Masker
 from memory.postgres import Pool, check_database
+from memory.rebuild import check_embedder
 from memory.settings import MemorySettings
 from memory.stores import Stores, build_stores
 from worker import logs
@@ -37,7 +38,6 @@ _CHECK_SECONDS: Final = 3.0
 _BEFORE_RESTART_SECONDS: Final = 5.0
 
 _log = structlog.get_logger(__name__)
-Task = Callable[[asyncio.Event], Awaitable[None]]
 
 
 class Stop(asyncio.Event):
@@ -70,6 +70,9 @@ class Stop(asyncio.Event):
             _end_at_once()
         _log.info("The worker was told to end; it finishes what it can.")
         self.set()
+
+
+Task = Callable[[Stop], Awaitable[None]]
 
 
 async def run_worker(settings: Settings) -> int:
@@ -135,13 +138,21 @@ async def _usable(stores: Stores | None, stop: Stop) -> AsyncIterator[asyncio.Ev
         if checking is not None:
             checking.cancel()
             await asyncio.gather(checking, return_exceptions=True)
-        await stores.pool.close()
+        await stores.close()
 
 
 async def _open(stores: Stores, up: asyncio.Event) -> None:
     # Until the check has passed the pool stays closed, so that no role is used that could see every tenant.
     await _check(stores.settings)
-    await stores.pool.open()
+    await stores.open()
+    try:
+        await check_embedder(stores, deadline_seconds=_CHECK_SECONDS)
+    except StoreUnavailable as error:
+        # Searches by words and the other tiers work without it; whoever fills it checks again.
+        _log.warning("The index is down.", index=stores.index.name, error=str(error))
+    except BaseException:
+        await stores.close()
+        raise
     up.set()
 
 
@@ -174,18 +185,34 @@ def _background(settings: Settings, client: Client, stores: Stores | None, up: a
     if stores is None:
         return {}
 
-    async def project(stop: asyncio.Event) -> None:
+    async def project(stop: Stop) -> None:
         await _either(up, stop)
+        await _checked(stores, stop)
         if not stop.is_set():
             await follow_journal(stores, stop)
 
-    async def sign_again(stop: asyncio.Event) -> None:
+    async def sign_again(stop: Stop) -> None:
         await _either(up, stop)
         if not stop.is_set():
             await resign_signatures(stores, stop)
 
     reconciler = Reconciler(client, settings.task_queue, settings.values["reconcile_seconds"])
     return {"projection": project, "resign": sign_again, "reconciler": reconciler.run}
+
+
+async def _checked(stores: Stores, stop: Stop) -> None:
+    """Return when the index may be filled; end the worker when it was made by another embedder."""
+    while not stop.is_set():
+        try:
+            await check_embedder(stores)
+        except StoreUnavailable as error:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), error.retry_after_seconds)
+        except SchemaMismatch as error:
+            _log.error("The index may not be used.", error=str(error))
+            stop.with_code(SCHEMA)
+        else:
+            return
 
 
 async def _either(*events: asyncio.Event) -> None:

@@ -2,16 +2,14 @@
 
 import asyncio
 
-from memory.journal import Follower
 from memory.postgres import listen
 from memory.stores import Stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 
 
 async def follow_journal(stores: Stores, stop: asyncio.Event) -> None:
     """Follow until `stop` is set. Of all workers one holds each follower's lease; outages are waited out."""
-    apply = index_projection(stores)
-    followers = [Follower(stores.pool, tenant, FOLLOWER, apply) for tenant in stores.settings.tenants]
+    followers = [index_follower(stores, tenant) for tenant in stores.settings.tenants]
 
     def woken() -> None:
         for follower in followers:

@@ -269,3 +269,16 @@ class Follower:
 
     def _transaction(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
         return tenant_transaction(self._pool, self.tenant, deadline_seconds=self._settings.deadline_seconds)
+
+
+async def first_not_passed(tx: Transaction, name: str) -> int | None:
+    """Return the lowest position that a follower has still to pass, None when there is none."""
+    cursor = await tx.row(SQL["cursor"], name=name)
+    row = await tx.row(
+        SQL["first_not_passed"],
+        cursor_tx=str(cursor["cursor_tx"]) if cursor else "0",
+        cursor_position=cursor["cursor_position"] if cursor else 0,
+    )
+    assert row is not None
+    position: int | None = row["position"]
+    return position

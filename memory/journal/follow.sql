@@ -73,3 +73,9 @@ from behind
 -- name: cursor
 -- How far a follower has come; no row for one that never began.
 select cursor_tx, cursor_position from followers where tenant = %(tenant)s and name = %(name)s
+
+-- name: first_not_passed
+-- The lowest position that a follower has not passed yet; null when it has passed all.
+select min(position) as position
+from outbox
+where tenant = %(tenant)s and (tx, position) > (%(cursor_tx)s::xid8, %(cursor_position)s)

@@ -9,9 +9,8 @@ import pytest_asyncio
 from temporalio.exceptions import ApplicationError
 
 from activities.table import TABLE
-from memory.journal import Follower
 from memory.stores import Stores, build_stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from tests.activities.conftest import Call, caller_of
 from tests.fixtures_postgres import Database
 
@@ -54,7 +53,7 @@ def test_every_activity_is_tried() -> None:
 async def test_no_activity_tells_one_tenant_of_another(two_tenants: tuple[Call, Stores], name: str) -> None:
     call, stores = two_tenants
     await lesson_of(call, "local")
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     # The other tenant's own call under the same keys is its first.
     answer = await call(name, {**CALLS[name], "tenant": "other"})
     assert not answer.get("duplicate", False)

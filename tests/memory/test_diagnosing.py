@@ -7,14 +7,14 @@ import pytest
 from memory.aliases import AliasRequest, alias
 from memory.analyze import analyze
 from memory.diagnose import diagnose
-from memory.journal import Follower, Origin
+from memory.journal import Origin
 from memory.knowledge import retire
 from memory.learn import learn
 from memory.noise import is_noise
 from memory.notes.shelf import NoteVault, Shelf
 from memory.signatures import sign
 from memory.stores import Stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from poimen.contracts.memory_calls import (
     AnalyzeError,
     AppliedAction,
@@ -138,7 +138,7 @@ async def test_lessons_of_other_failures_do_not_crowd_out_the_notes(stores: Stor
     for number in range(5):
         error = f"Trouble{number}Error: the address of port {number}{number} is already in use by somebody"
         await ActedStep(stores, step=f"other-{'abcde'[number]}", most_attempts=1).run("rel-1", incurable(error))
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     diagnosis = await diagnosed(stores)
     assert "vault" in {item.tier for item in diagnosis.items}
 
@@ -147,7 +147,7 @@ async def test_a_told_lesson_is_found_by_the_words_of_a_question(stores: Stores)
     lesson = "The flux capacitor needs the calibration file before deployment."
     told = LearnFromExecution(scope="acme/api", step="deploy", outcome="succeeded", lesson=lesson)
     await learn(told, caller(), stores)
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     diagnosis = await diagnosed(stores, "where is the calibration of the flux capacitor")
     assert (diagnosis.causes[0].match, diagnosis.items[0].text) == ("words", lesson)
     assert diagnosis.recovery_steps == ()
@@ -169,7 +169,7 @@ async def test_what_the_library_says_of_a_failure_is_found_from_every_scope(stor
 
 async def test_words_find_another_failure_only_while_nothing_nearer_is_known(stores: Stores) -> None:
     await ActedStep(stores, step="push").run("rel-1", cured_by("free-port", "PushError: registry quota exceeded"))
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     unknown = "the registry says that our quota is exceeded"
     before = await diagnosed(stores, unknown)
     assert (matches(before)[0], before.items[0].tier) == (("words", None), "vectors")
@@ -287,7 +287,7 @@ async def waiting(stores: Stores, run: str, waited: float, *, helped: bool) -> N
 async def test_a_text_without_words_is_told_so_and_has_no_relatives_by_chance(stores: Stores, text: str) -> None:
     for number, error in enumerate(("404", "5 of 7", "x 7 k", "\x01\x02\x03 12")):
         await analyze(AnalyzeError(scope="acme/api", run=f"rel-{number}", step="serve", error=error), caller(), stores)
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     diagnosis = await diagnosed(stores, text)
     assert {cause.match for cause in diagnosis.causes} <= {"same_failure"}
     if not diagnosis.causes:

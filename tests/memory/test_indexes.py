@@ -16,14 +16,13 @@ import pytest_asyncio
 from benchmarks.lookup import fill
 from memory.document import document
 from memory.health import health
-from memory.journal import Follower
 from memory.knowledge import retire, search
 from memory.observations import observations
 from memory.postgres import load_queries, tenant_transaction
 from memory.recall import recall
 from memory.settings import MemorySettings
 from memory.stores import Stores, build_stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from memory.why import explain
 from poimen.contracts.memory_calls import DocumentDecision, GetContext, RetireKnowledge, SearchKnowledge
 from tests.fixtures_postgres import Database
@@ -263,7 +262,7 @@ async def _health(stores: Stores) -> None:
 
 async def _project(stores: Stores) -> None:
     await _steps(stores)
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
 
 
 @pytest.mark.parametrize("use", [_steps, _recall, _search, _retire, _document, _explain, _health, _project])

@@ -3,12 +3,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from memory.journal import Follower
 from memory.learn import learn
 from memory.notes.shelf import NoteVault, Shelf
 from memory.recall import recall
 from memory.stores import Stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from poimen.contracts.memory_calls import ContextPackage, GetContext, LearnFromExecution
 from tests.fixtures_postgres import Database
 from tests.memory.acted_step import ActedStep, caller, cured_by, incurable
@@ -155,7 +154,7 @@ async def test_a_told_lesson_is_found_by_its_words_in_another_step(stores: Store
     lesson = "The flux capacitor needs the calibration file before deployment."
     told = LearnFromExecution(scope="acme/api", step="deploy", outcome="succeeded", lesson=lesson)
     await learn(told, caller(), stores)
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
     package = await recall(asking(task="calibration of the flux capacitor"), caller(), stores)
     item = next(item for item in package.items if item.tier == "vectors")
     assert (item.text, item.trust) == (lesson, "unverified")

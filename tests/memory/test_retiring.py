@@ -4,11 +4,10 @@ import pytest
 
 from memory.document import document
 from memory.errors import Conflict, NotFound, Rejected
-from memory.journal import Follower
 from memory.knowledge import retire, search
 from memory.recall import recall
 from memory.stores import Stores
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from poimen.contracts.memory_calls import (
     DocumentDecision,
     GetContext,
@@ -21,7 +20,7 @@ from tests.memory.acted_step import PORT_TAKEN, ActedStep, caller, cured_by, inc
 
 
 async def followed(stores: Stores) -> None:
-    await Follower(stores.pool, "local", FOLLOWER, index_projection(stores)).step()
+    await index_follower(stores, "local").step()
 
 
 async def searched(stores: Stores, query: str, **values: Any) -> SearchResult:

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from temporalio import activity
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.testing import WorkflowEnvironment
 from temporalio.worker import Worker
@@ -31,6 +32,7 @@ from tests.workflows.conftest import (
 from tests.workflows.test_own_workflow import Planning, Plans
 from worker.stack.child import packaged_program
 from worker.stack.temporal import SEARCH_ATTRIBUTES
+from workflows.project_journal import ProjectJournal
 
 FOLDER = Path(__file__).parent / "histories"
 
@@ -138,7 +140,43 @@ async def _own(harness: Harness) -> dict[str, str]:
     return {"workflow": "own"}
 
 
-SCENARIOS = {"plain": _plain, "steered": _steered, "back": _back, "cancelled": _cancelled, "lost": _lost, "own": _own}
+async def _rebuild(harness: Harness) -> dict[str, str]:
+    queue, key = f"{harness.queue}-rebuild", {"scope": "acme/api", "id": "les-1"}
+    begun = {"tenant": "local", "index": "pgvector", "generation": 2, "embedder": "", "since": "2026-11-29T16:50:09Z"}
+    copies = iter([{"items": 2, "after": key}, {"items": 1, "failed": 1, "failed_ids": ["les-2"]}])
+    compared = iter([{"items": 3, "entries": 1, "differences": 2}, {"items": 3, "entries": 2, "differences": 1}])
+    answers: dict[str, Any] = {
+        "BeginGeneration": lambda: begun,
+        "CopyItems": lambda: next(copies),
+        "CopyChanges": lambda: {"items": 1, "since": "2026-11-29T16:51:09Z"},
+        "CompareGeneration": lambda: next(compared),
+        "PromoteGeneration": lambda: {"generation": 2, "kept": 1},
+    }
+
+    def answering(name: str) -> Any:
+        @activity.defn(name=name)
+        async def answer(message: dict[str, Any]) -> Any:
+            return answers[name]()
+
+        return answer
+
+    activities = [answering(name) for name in answers]
+    async with Worker(
+        harness.client, task_queue=queue, workflows=[ProjectJournal], activities=activities, workflow_runner=RUNNER
+    ):
+        await harness.client.execute_workflow("ProjectJournal", {"tenant": "local"}, id="rebuild", task_queue=queue)
+    return {"journal": "rebuild"}
+
+
+SCENARIOS = {
+    "plain": _plain,
+    "steered": _steered,
+    "back": _back,
+    "cancelled": _cancelled,
+    "lost": _lost,
+    "own": _own,
+    "rebuild": _rebuild,
+}
 
 if __name__ == "__main__":
     asyncio.run(main(sys.argv[1]))

@@ -12,6 +12,7 @@ from worker.bootstrap import RUNNER
 from workflows.deliver_records import DeliverRecords
 from workflows.harness_run import HarnessRun
 from workflows.harness_step import HarnessStep
+from workflows.project_journal import ProjectJournal
 
 HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 
@@ -19,12 +20,15 @@ HISTORIES = sorted((Path(__file__).parent / "histories").glob("*.json"))
 def test_there_are_histories_of_every_workflow() -> None:
     text = "".join(path.read_text() for path in HISTORIES)
 
-    assert all(f'"name": "{name}"' in text for name in ("HarnessRun", "HarnessStep", "DeliverRecords"))
+    assert all(
+        f'"name": "{name}"' in text for name in ("HarnessRun", "HarnessStep", "DeliverRecords", "ProjectJournal")
+    )
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_history_replays(path: Path) -> None:
-    replayer = Replayer(workflows=[HarnessRun, HarnessStep, DeliverRecords, Planning], workflow_runner=RUNNER)
+    known = [HarnessRun, HarnessStep, DeliverRecords, ProjectJournal, Planning]
+    replayer = Replayer(workflows=known, workflow_runner=RUNNER)
     recorded = json.loads(path.read_text())  # noqa: ASYNC240  because the file is small and nothing else runs
 
     await replayer.replay_workflow(WorkflowHistory.from_json(recorded.pop("workflow_id"), recorded))

@@ -123,6 +123,15 @@ def _repair(parser: argparse.ArgumentParser) -> None:
     _tenant(parser)
 
 
+def _rebuild(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--index", action="store_true", required=True, help="the index of knowledge (tier 2)")
+    parser.add_argument("--tenant", help="whose (default: all of POIMEN_TENANTS)")
+
+
+def _verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tenant", help="whose (default: all of POIMEN_TENANTS)")
+
+
 def _limit(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= number <= 100:
@@ -153,6 +162,8 @@ COMMANDS = {
     "explain": Command("explain", "which line of an output makes its signature, and what is masked", _explain),
     "alias": Command("alias", "let a signature stand for another, or undo it", _alias),
     "doctor": Command("doctor", "check everything that this depends on"),
+    "verify": Command("verify", "compare journal, items, index and vault, and name every difference", _verify),
+    "rebuild": Command("rebuild", "build the index anew beside the live one, compare it and swap", _rebuild),
     "worker": Command("serve", "run a worker", _worker),
     "migrate": Command("migrate", "bring the database to this version's schema", _migrate),
     "schema": Command("schema", "print the JSON Schema of a definition, for editors"),

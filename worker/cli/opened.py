@@ -25,11 +25,11 @@ async def opened_stores(settings: Settings | None = None) -> AsyncIterator[Store
     stores = build_stores(settings.memory())
     # The answer is on standard output; the pool's own complaints would only repeat what the error says.
     logs.configure("text", "error")
-    await stores.pool.open()
+    await stores.open()
     try:
         yield stores
     finally:
-        await stores.pool.close()
+        await stores.close()
 
 
 def operator(stores: Stores, tenant: str | None) -> Caller:
