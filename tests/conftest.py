@@ -14,7 +14,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file in one process, which shares its servers among them, when they run side by side."""
     for item in items:
         names = getattr(item, "fixturenames", ())
-        costly = [name for name in COSTLY if name in names]
+        called = getattr(item, "callspec", None)
+        # What a fixture asks for by name is not among them; then the parameter "opensearch" stands for its server.
+        stores = [value for value in called.params.values() if isinstance(value, str)] if called else []
+        costly = [name for name in COSTLY if name in names or name.removesuffix("_server") in stores]
         item.add_marker(pytest.mark.xdist_group(costly[0] if costly else str(item.path)))
         if costly:
             item.add_marker(pytest.mark.timeout(COSTLY_SECONDS))

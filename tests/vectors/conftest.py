@@ -6,16 +6,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 
 from memory.postgres import Pool
-from memory.settings import MemorySettings
+from memory.settings import MemorySettings, OpenSearchSettings
 from memory.vectors.embedder import Embedder
 from memory.vectors.index import Document, Found, Put, Query, VectorIndex
+from memory.vectors.opensearch import OpenSearchIndex
+from memory.vectors.opensearch_mapping import alias_of
 from memory.vectors.pgvector import PgvectorIndex
 from tests.fixtures_postgres import Database
 from tests.vectors.hashed import HashedEmbedder
+from worker.stack.opensearch import RunningOpenSearch
 from worker.stack.postgres import RunningPostgres
 
 SECONDS = 30.0
@@ -107,7 +111,24 @@ def pgvector_store(index_pool: Pool) -> Store:
     )
 
 
-@pytest.fixture(params=["pgvector"])
+@pytest_asyncio.fixture(loop_scope="session")
+async def opensearch_store(opensearch_server: RunningOpenSearch) -> AsyncIterator[Store]:
+    embedder, made = HashedEmbedder(), []
+
+    def another(other: Embedder | None) -> OpenSearchIndex:
+        made.append(OpenSearchIndex(OpenSearchSettings(urls=(opensearch_server.url,), request_seconds=SECONDS), other))
+        return made[-1]
+
+    async def settle(tenant: str) -> None:
+        async with httpx.AsyncClient(base_url=opensearch_server.url, timeout=SECONDS) as client:
+            (await client.post(f"/{alias_of(tenant)}-*/_refresh")).raise_for_status()
+
+    yield Store(another(embedder), f"t-{uuid.uuid4().hex}", embedder, another, settle)
+    for index in made:
+        await index.close()
+
+
+@pytest.fixture(params=["pgvector", "opensearch"])
 def store(request: pytest.FixtureRequest) -> Store:
     """Each store in turn."""
     made: Store = request.getfixturevalue(f"{request.param}_store")

@@ -1,0 +1,152 @@
+"""How knowledge lies in OpenSearch: an index for each generation of a tenant, and what its documents hold.
+
+A tenant's live generation has the tenant's alias. An index is never copied from another: it is made of the journal.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from memory.vectors.index import Generation
+from memory.vectors.ranking import LENGTH_SHARE, SATURATION
+
+PREFIX: Final = "poimen-"
+TEMPLATE: Final = "poimen"
+_WRITES: Final = "-writes"
+
+# Two numbers travel in the boost of a term, a float of 24 exact bits: 12 of its rarity, 12 of the mean length.
+RARITY_STEPS: Final = 256
+LENGTH_STEPS: Final = 64
+HALF: Final = 4096
+
+_SIMILARITY: Final = f"""
+long packed = (long) query.boost;
+double rarity = (packed / {HALF}L) / {RARITY_STEPS}.0;
+double mean = Math.pow(2.0, (packed % {HALF}L) / {LENGTH_STEPS}.0);
+double slack = {SATURATION} * ({1 - LENGTH_SHARE} + {LENGTH_SHARE} * doc.length / mean);
+return rarity * doc.freq * {1 + SATURATION} / (doc.freq + slack);
+"""
+
+_KEPT: Final = {"index": False, "doc_values": False, "store": True}
+
+TEMPLATE_BODY: Final[Mapping[str, Any]] = {
+    "index_patterns": [f"{PREFIX}*"],
+    "priority": 500,
+    "version": 1,
+    "template": {
+        "settings": {
+            "index": {
+                "knn": True,
+                # Neighbours and counts are found by shard; a search over several would rank each apart.
+                "number_of_shards": 1,
+                # Named, because an index without it stops refreshing when nobody searches for a while.
+                "refresh_interval": "1s",
+                "similarity": {"scope": {"type": "scripted", "script": {"source": _SIMILARITY}}},
+            }
+        },
+        "mappings": {
+            "dynamic": "strict",
+            # What a search gives is kept in fields of their own: it reads some of them, and never a whole document.
+            "_source": {"enabled": False},
+            "properties": {
+                "scope": {"type": "keyword"},
+                "id": {"type": "keyword"},
+                "kind": {"type": "keyword"},
+                "level": {"type": "keyword"},
+                "state": {"type": "keyword"},
+                # Microseconds since the epoch: a date would keep milliseconds.
+                "recorded_at": {"type": "long"},
+                "digest": {"type": "keyword", "index": False},
+                "length": {"type": "integer", "store": True},
+                # Our own terms, cut already, with how often each occurs.
+                "lex": {"type": "text", "analyzer": "whitespace", "index_options": "freqs", "similarity": "scope"},
+                "words": {"type": "keyword", **_KEPT},
+                # Half floats, base64: what cosines are computed of. The graph only says who is near.
+                "exact": {"type": "binary", "store": True},
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGeneration:
+    """A generation and the index that holds it."""
+
+    index: str
+    generation: Generation
+
+    @property
+    def writes(self) -> str:
+        """The alias that documents are written by: a write to one that is gone must not make an index of the name."""
+        return self.index + _WRITES
+
+    @property
+    def takes_writes(self) -> bool:
+        return self.generation.state != "kept"
+
+
+def alias_of(tenant: str) -> str:
+    """Give the alias of a tenant's live index; a tenant's name may hold what an index's may not."""
+    return PREFIX + hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+
+
+def index_of(tenant: str, number: int) -> str:
+    """Give the name of the index of a generation."""
+    return f"{alias_of(tenant)}-{number}"
+
+
+def document_id(scope: str, item: str) -> str:
+    """Give the id of a document in its index; the store allows 512 bytes."""
+    return hashlib.sha256(f"{scope}\0{item}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+
+def index_body(tenant: str, generation: Generation, *, replicas: int) -> dict[str, Any]:
+    """Give the body of a request that makes the index of a generation, which is live at once if it says so."""
+    mappings: dict[str, Any] = {
+        "_meta": {
+            "tenant": tenant,
+            "number": generation.number,
+            "embedder": generation.embedder,
+            "dimension": generation.dimension,
+        }
+    }
+    if generation.dimension:
+        mappings["properties"] = {
+            "v": {
+                "type": "knn_vector",
+                "dimension": generation.dimension,
+                "space_type": "cosinesimil",
+                # Named, because the default engine is a native library, which a server may lack.
+                "method": {"name": "hnsw", "engine": "lucene", "parameters": {"m": 16, "ef_construction": 128}},
+            }
+        }
+    index = index_of(tenant, generation.number)
+    aliases: dict[str, Any] = {index + _WRITES: {}}
+    if generation.state == "live":
+        aliases[alias_of(tenant)] = {}
+    return {"settings": {"index": {"number_of_replicas": replicas}}, "mappings": mappings, "aliases": aliases}
+
+
+def read_generations(answer: Mapping[str, Any], tenant: str) -> tuple[StoredGeneration, ...]:
+    """Read what the store says of a tenant's indices, newest first; a newer one than the live is being built."""
+    found = [
+        (index, held["mappings"]["_meta"], alias_of(tenant) in held["aliases"])
+        for index, held in answer.items()
+        if held.get("mappings", {}).get("_meta", {}).get("tenant") == tenant
+    ]
+    live = max((meta["number"] for _, meta, is_live in found if is_live), default=0)
+    stored = [
+        StoredGeneration(
+            index,
+            Generation(
+                meta["number"],
+                "live" if meta["number"] == live else "building" if meta["number"] > live else "kept",
+                meta["embedder"],
+                meta["dimension"],
+            ),
+        )
+        for index, meta, _ in found
+    ]
+    return tuple(sorted(stored, key=lambda one: -one.generation.number))
