@@ -19,6 +19,7 @@ from memory.observations import fingerprint
 from memory.once import once
 from memory.packing import note_item
 from memory.postgres import Row, load_queries, tenant_transaction
+from memory.recent import with_recent
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import signatures_of
 from memory.stores import Caller, Stores
@@ -70,10 +71,11 @@ class _Search:
             limit=self.call.limit,
         )
         found = await self.stores.index.search(query, deadline_seconds=seconds)
-        if not found.hits:
-            return found, []
         left = max(ends_at - time.monotonic(), 0.001)
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=left) as tx:
+            found = await with_recent(tx, query, found)
+            if not found.hits:
+                return found, []
             environment = fingerprint(self.call.environment)
             ids = [hit.id for hit in found.hits]
             known = await items.active_items(tx, self.call.scope, ids, environment, last=True)

@@ -18,6 +18,7 @@ from memory.observations import fingerprint
 from memory.packing import Gathered, pack
 from memory.postgres import tenant_transaction
 from memory.receipt import Receipt, keep_receipt
+from memory.recent import with_recent
 from memory.scrub import scrub, scrub_warning
 from memory.step_knowledge import StepKnowledge, failure_words, prevention, read_step, step_knowledge
 from memory.stores import Caller, Stores
@@ -72,9 +73,10 @@ class _Recall:
     async def vectors(self, words: Awaitable[str]) -> tuple[Found, tuple[Known, ...]]:
         query = Query(tenant=self.caller.tenant, scope=self.call.scope, text=await words, limit=MOST_HITS)
         found = await self.stores.index.search(query, deadline_seconds=self._left())
-        if not found.hits:
-            return found, ()
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
+            found = await with_recent(tx, query, found)
+            if not found.hits:
+                return found, ()
             rows, tried = await items.read_active(tx, self.call.scope, [hit.id for hit in found.hits], last=True)
         return found, tuple(await items.told_aside(rows, tried, fingerprint(self.call.environment)))
 

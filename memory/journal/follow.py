@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -142,15 +142,8 @@ class Follower:
     async def lag(self) -> Lag:
         """Return how far this follower is behind."""
         async with self._transaction() as tx:
-            # The cursor goes in as values: only then is the outbox read from that place on.
-            cursor = await tx.row(SQL["cursor"], name=self.name)
-            row = await tx.row(
-                SQL["lag"],
-                name=self.name,
-                cursor_tx=str(cursor["cursor_tx"]) if cursor else "0",
-                cursor_position=cursor["cursor_position"] if cursor else 0,
-                limit=MOST_COUNTED,
-            )
+            cursor = await cursor_of(tx, self.name)
+            row = await tx.row(SQL["lag"], name=self.name, limit=MOST_COUNTED, **cursor)
         assert row is not None
         return Lag(row["rows"], row["seconds"], row["parked"])
 
@@ -271,14 +264,21 @@ class Follower:
         return tenant_transaction(self._pool, self.tenant, deadline_seconds=self._settings.deadline_seconds)
 
 
+async def cursor_of(tx: Transaction, name: str) -> dict[str, Any]:
+    """Return how far a follower has come, as parameters: its cursor goes into a statement as values.
+
+    Only then is the outbox read from that place on.
+    """
+    cursor = await tx.row(SQL["cursor"], name=name)
+    return {
+        "cursor_tx": str(cursor["cursor_tx"]) if cursor else "0",
+        "cursor_position": cursor["cursor_position"] if cursor else 0,
+    }
+
+
 async def first_not_passed(tx: Transaction, name: str) -> int | None:
     """Return the lowest position that a follower has still to pass, None when there is none."""
-    cursor = await tx.row(SQL["cursor"], name=name)
-    row = await tx.row(
-        SQL["first_not_passed"],
-        cursor_tx=str(cursor["cursor_tx"]) if cursor else "0",
-        cursor_position=cursor["cursor_position"] if cursor else 0,
-    )
+    row = await tx.row(SQL["first_not_passed"], **await cursor_of(tx, name))
     assert row is not None
     position: int | None = row["position"]
     return position

@@ -127,6 +127,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "journal/events_of_workflow": {"workflow_id": "run-5", "limit": 10},
     "journal/events_since": {"position": ROWS - 10, "limit": 500},
     "journal/find_event": {"key": "grown-5"},
+    "journal/first_not_passed": {"cursor_tx": str(ROWS), "cursor_position": 0},
     "journal/lag": {"name": "vectors", "cursor_tx": str(ROWS), "cursor_position": 0, "limit": 200},
     "journal/read_batch": {"cursor_tx": "150", "cursor_position": 50, "limit": 200},
     "journal/read_bodies": {"hashes": ["x"]},
@@ -135,6 +136,15 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "observations/observations": observations(SCOPE, [f"les-{n}" for n in range(9)]).values,
     "observations/occurrence": {**PLACE, "occurrence": "run-50/step-1", "limit": 100},
     "observations/run_name": {"run": "run-5"},
+    "recent/recent_items": {
+        "scopes": ["@library", SCOPE],
+        "cursor_tx": str(ROWS),
+        "cursor_position": 0,
+        "kinds": [],
+        "levels": [],
+        "not_before": None,
+        "limit": 64,
+    },
     "step_knowledge/helped": {**PLACE, "limit": 20},
     "step_knowledge/latest_outcomes": {**PLACE, "environment": "", "limit": 100},
     "step_knowledge/lessons": {
@@ -155,9 +165,16 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "vectors/live_corpora": {"scopes": ["@library", SCOPE]},
     "vectors/hold_generations": {},
     "vectors/lock_corpora": {"scopes": [SCOPE], "embedder": "", "dimension": 0},
+    "vectors/items_after": {"scope": SCOPE, "id": "les-7", "limit": 20},
+    "vectors/items_changed_after": {"changed_at": "2020-01-01T00:00:00Z", "id": "", "limit": 20},
     "vectors/known_documents": {"corpora": [1, 1], "ids": ["les-1", "les-2"]},
     "vectors/nearest": {**MEANING, **UNFILTERED},
     "vectors/nearest_in_graph": {**GRAPH, **UNFILTERED},
+    "vectors/some_items": {"ids": ["les-1", "les-2"]},
+    "verify/items_not_as_recorded": {"after": 5, "last": 9},
+    "verify/items_page": {"after": "les-7", "limit": 20},
+    "verify/items_without_event": {"after": "les-7", "last": "les-71"},
+    "verify/journal_page": {"after": 5, "limit": 20},
     "why/deliveries": {"run": "run-5"},
     "why/run_of_steps": {"beginning": "run-5/"},
     "why/run_of_workflow": {"workflow_id": "run-5"},
@@ -165,7 +182,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
 }
 # What is asked for a person or by a batch, and reads all that there is of a kind in one tenant.
 LISTS = {"aliases/aliases_in_force", "resign/signed_before", "scopes/scopes"}
-WITHOUT_TABLES = {"vectors/plan_searches"}
+WITHOUT_TABLES = {"vectors/now", "vectors/plan_searches"}
 # The schema's own tables hold a few rows.
 NO_LOOK_UPS = {"postgres"}
 WRITES = re.compile(r"\b(insert into|update \w+( as \w+)?\s+set|delete from|create table|pg_advisory_xact_lock)\b")

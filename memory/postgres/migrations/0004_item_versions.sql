@@ -20,3 +20,5 @@ alter table journal force row level security;
 -- In the order in which an index lists its own.
 create index items_in_order on items (tenant, scope collate "C", id collate "C");
 create index items_by_change on items (tenant, updated_at, id);
+-- What a scope learned lately.
+create index items_by_scope_change on items (tenant, scope, updated_at);
