@@ -13,6 +13,12 @@ _FIELD = re.compile(
     r"""|errorType|reason|error|message|Message|msg|error_description|detail|errorMessage|title|content|Code)["']?\s{0,4}[:=]\s{0,4}"""
     r"""(?:"(?P<double>(?:[^"\\\n]|\\.){0,1500})"|'(?P<single>(?:[^'\\\n]|\\.|'(?=\w)){0,1500})'|(?P<bare>-?\d{1,9}\b))"""
 )
+# Which field of a request is wrong: `"field": "title"`, `"param": "amount"`, `"loc": ["body", "amount"]`.
+_WHERE = re.compile(
+    r"""["'](?:field|param|parameter|property|loc|path|target|pointer)["']\s{0,4}:\s{0,4}"""
+    r"""(?:["'](?P<one>[A-Za-z_][\w.\[\]-]{0,80})["']|\[(?P<list>[^\[\]{}]{1,200})\])"""
+)
+_STEP = re.compile(r"""["']([A-Za-z_][\w.-]{0,80})["']""")
 _OPEN = re.compile(r"[{\[]\s{0,4}[\"'}{]")
 _KIND_OF = {
     "content": "content",
@@ -49,6 +55,14 @@ def fields(text: str) -> dict[str, str]:
     return found
 
 
+def _where(body: str) -> str:
+    """The first field that the body calls wrong, its steps joined by dots; "" where it calls none."""
+    found = _WHERE.search(body)
+    if found is None:
+        return ""
+    return found["one"] or ".".join(_STEP.findall(found["list"]))
+
+
 def told(body: str) -> str | None:
     """Return one line for a JSON-like body that carries an error, or None where it carries none."""
     found = fields(body)
@@ -62,6 +76,9 @@ def told(body: str) -> str | None:
     if found.get("status", "").isdigit():
         found["status"] = f"HTTP {found['status']}"
     parts = list(dict.fromkeys(found[name] for name in _ORDER if name in found))
+    where = _where(body)
+    if where and not any(where.rsplit(".", 1)[-1] in part for part in parts):
+        parts.append(f"field '{where}'")
     return " ".join(parts).replace("\\n", " ").replace('\\"', "'")
 
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from memory.signatures.clean import Line
 
 _COMPARES = re.compile(
-    r"(?i)(?:\w*(?:error|exception): )?"
+    r"(?i)(?:[\w.$]{0,120}(?:error|exception)(?: \[\w{1,60}\])?: )?"
     r"(?:expected:? .{0,120}?(?:but (?:was|got)|to (?:be|equal|eql|match|have|deep)|, got|, actual)\b"
-    r"|failed asserting that"
+    r"|failed asserting that|expected values to be "
+    r"|[-\d.\"'\[{][^A-Za-z]{0,80} (?:[!=]==?|[<>]=?) "
     r"|assert\.\w+\(\) failure)"
 )
 _NUMBERED = re.compile(r"\d+\) (?P<name>\S.{0,200})$")

@@ -10,7 +10,9 @@ from memory.signatures.finding import Finding, Rank
 
 # file.c:3:5: …   file.ts(3,5): …   file.ts:3:5 - …   File.java:[3,5] …   file.py:3: …
 _PLACED = re.compile(
-    r"(?:(?:\[ERROR\]|e:|ERROR:?|[Ee]rror:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
+    # A program's name, where a place follows that has one: `lua: a.lua:3: …`
+    r"(?:(?:\[ERROR\]|[\w./+-]{1,200}+:(?= [^\s:]{1,300}\.\w{1,12}:\d+: )"
+    r"|e:|ERROR:?|[Ee]rror:|vet:|ERROR in|In file included from) ?)?(?:file://)?"
     r"(?P<path>(?:[A-Za-z]:)?[^\s:()'\"<>|=]{1,300}?\.[A-Za-z]\w{0,12}|(?:[^\s:()'\"<>"
     r"|=]{0,300}/)?(?:Dockerfile|Makefile|BUILD|WORKSPACE))"
     r"(?::\[?\d+(?:[:,]\d+)?\]?|\(\d+(?:[,:]\d+){0,3}\)|: \(\d+, \d+\)|(?= ?: (?:fatal )?error\b))"
@@ -25,10 +27,13 @@ _SOURCE = re.compile(
 )
 _IGNORED = re.compile(
     r"(?i)(?:warning|note|info|hint|remark|help|in file included|required from|\(?previous"
-    r"|recipe for)\b"
+    r"|recipe for|in (?:local|upvalue|global|field|method|function|main chunk))\b"
 )
-_RUSTC = re.compile(r"error(?P<code>\[E\d{4}\])?: (?P<text>.+)$")
-_ESLINT = re.compile(r"\d+:\d+\s+error\s+(?P<text>.+?)(?:\s{2,}(?P<rule>[@\w/-]+))?$")
+# `error[E0382]: …`, `F401 [*] …`, `invalid-syntax: …` above `--> src/a.rs:3:5`
+_ARROW = re.compile(r"(?:--> ?|\[ ?)[^\s\]]{1,400}?:\d+(?::\d+)?(?: ?\]$|(?![\w:]))")
+_POINTED = re.compile(r"(?P<code>[A-Z]{1,8}\d{2,5})(?: \[\*\])? (?P<text>.+)$")
+_POINTED_IGNORED = re.compile(r"(?:warning|note|info|help|hint)\b|[\d\s]{0,8}[|=]|-->|\W*$")
+_ESLINT = re.compile(r"\d+:\d+\s+(?:error|[\u2716\u00d7])\s+(?P<text>.+?)(?:\s{2,}(?P<rule>[@\w/-]+))?$")
 _LINKER = re.compile(
     r"(?:undefined reference to|undefined symbol:?|multiple definition of|cannot find -l"
     r"|library not found for|"
@@ -90,19 +95,18 @@ def find_linker(lines: Sequence[Line], _text: str) -> Finding | None:
     return None
 
 
-def find_rustc(lines: Sequence[Line], _text: str) -> Finding | None:
-    """Find the first error of rustc or cargo that points at source, with the label under its carets."""
-    for place, line in enumerate(lines):
-        found = _RUSTC.match(line.words)
-        if found is None:
+def find_pointed(lines: Sequence[Line], _text: str) -> Finding | None:
+    """Find the first error that stands above an arrow to its source, with the label under its carets."""
+    for place, line in enumerate(lines[:-1]):
+        if not _ARROW.match(lines[place + 1].words) or _POINTED_IGNORED.match(line.words):
             continue
         below = lines[place + 1 : place + 1 + _LABEL_DISTANCE]
-        if not below or not below[0].words.startswith("-->"):
-            continue
         label = next((m for m in (_LABEL.match(other.words) for other in below) if m), None)
-        bare = "`" not in found["text"]
+        coded = _POINTED.match(line.words)
+        bare = coded is None and "`" not in line.words
         added = (("label", label["label"]),) if label and bare else ()
-        return Finding(Rank.DIAGNOSTIC, place, line.words, "diagnostic", added)
+        words = f"{coded['code']}: {coded['text']}" if coded else line.words
+        return Finding(Rank.DIAGNOSTIC, place, words, "lint" if coded else "diagnostic", added)
     return None
 
 

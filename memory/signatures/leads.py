@@ -18,7 +18,7 @@ _LEAD = re.compile(
     r"|[\w-]{1,30}\.(?=(?-i:ERROR|CRITICAL|ALERT|EMERGENCY): )"
     r"|[\w.-]{1,63}@[\w.\[\]-]{1,63} (?=(?-i:[A-Z]{4,8}):)"
     r"|failed to (?:solve|build): |connection failed: |McpError: (?=MCP error)"
-    r"|connection (?:to server (?:at|on) .{1,200}?|to .{1,100}?) failed: (?:FATAL:\s+)?"
+    r"|connection (?:to server (?:at|on) .{1,200}?|to .{1,100}?) failed: (?:FATAL:\s+|(?=[A-Z]+:))"
     r")"
 )
 _LOGGER = re.compile(

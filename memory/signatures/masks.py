@@ -9,14 +9,20 @@ from memory.signatures.volatile import volatile
 
 # Words before a quoted text that say that it is a value, and no name.
 _VALUE_BEFORE = re.compile(
-    r"(?i)(?:literal.{0,40}|input syntax.{0,60}|convert .{0,40}|time data|isoformat string|\bentry|\buser(?:name)?"
-    r"|invalid (?:value|date|time|json|format|uuid|number|integer|literal).{0,30}|\bgot|\breceived|parsing"
-    r"|unexpected token|\bvalue|\bhost(?:name)?|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
+    r"(?i)(?:literal.{0,40}|input syntax.{0,60}|convert (?:(?!\btype\b).){0,40}"
+    r"|time data|isoformat string|\bentry|\buser(?:name)?"
+    r"|invalid (?:value|date|time|json|format|uuid|url|number|integer|literal).{0,30}|\bgot|\breceived|parsing"
+    r"|unexpected token|input string:?|(?<!unexpected )\bvalue|\bhost(?:name)?"
+    r"|\blogin|password for|\baccount)[:= ]{0,3}$|'@$"
 )
 _VALUE_MARKS = (
     "literal", "input syntax", "convert", "time data", "isoformat string", "entry", "user", "invalid", "got",
-    "received", "parsing", "unexpected token", "value", "host", "login", "password for", "account", "'@",
+    "received", "parsing", "input string", "unexpected token", "value", "host", "login", "password for", "account",
+    "'@",
 )  # fmt: skip
+# What a registry of packages does not have is the package.
+_PACKAGE_URL = re.compile(r"https?://[\w.:-]{1,200}/(?P<name>(?:@[\w.-]{1,60}(?:/|%2[fF]))?[A-Za-z][\w.-]{0,80})")
+_VALUE_BEHIND = re.compile(r" is (?:not of type|too (?:long|short)|not valid under)\b")
 _HTTP_VERSION = re.compile(r"^HTTP/\d(?:\.\d)?")
 _CODE_SEPARATORS = re.compile(r"[\s:=#()\[\"']+")
 _SLASH = re.compile(r"[\\/]")
@@ -51,15 +57,18 @@ class ErrorMasker:
         return f"<{kind}>"
 
     def _replace(self, match: re.Match[str]) -> str:
-        kind, word = match.lastgroup, match[0]
+        kind = match.lastgroup
         if kind is None or kind == "standard":
-            return word
+            return match[0]
         if kind == "plain_number":
             return self._count("number")
+        word = match[0]
         if kind == "quoted":
             return self._quoted(match)
         if kind == "code":
             return self._code(word)
+        if kind == "url":
+            return self._url(word, match.string.startswith(": Not Found - 404", match.end()))
         if kind == "path":
             return self._path(word, match.string[max(0, match.start() - 40) : match.start()])
         if kind == "source":
@@ -73,6 +82,11 @@ class ErrorMasker:
         word = _CODE_SEPARATORS.sub(" ", _HTTP_VERSION.sub("HTTP", word)).lower().strip()
         self.kept.append(("code", word))
         return word
+
+    def _url(self, word: str, missing: bool) -> str:
+        self._count("url")
+        package = _PACKAGE_URL.match(word) if missing or "registry" in word else None
+        return f"<url>/{package['name']}" if package else "<url>"
 
     def _path(self, word: str, before: str) -> str:
         if _ROUTE_BEFORE.search(before):
@@ -88,7 +102,7 @@ class ErrorMasker:
         if not inner:
             return "''"
         before = match.string[max(0, match.start() - 70) : match.start()]
-        if match["q"] != "`" and _is_value(before):
+        if match["q"] != "`" and (_is_value(before) or _VALUE_BEHIND.match(match.string, match.end())):
             return f"'{self._count('value')}'"
         kept = self._quoted_name(inner, before)
         if "<" not in kept:

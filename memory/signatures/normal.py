@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 from memory.signatures.bodies import with_body_told
@@ -10,11 +11,12 @@ from memory.signatures.leads import without_lead
 
 
 class Pass(NamedTuple):
-    """One rewriting; it runs where one of its marks stands in the words, or always where it has none."""
+    """One rewriting; it runs where one of its marks stands in the words, and `also` does."""
 
     marks: tuple[str, ...]
     pattern: re.Pattern[str]
-    into: str = ""
+    into: str | Callable[[re.Match[str]], str] = ""
+    also: str = ""
 
 
 _IDS: tuple[Pass, ...] = (
@@ -26,11 +28,27 @@ _IDS: tuple[Pass, ...] = (
         ),
         "<id>",
     ),
+    Pass(
+        (" ID",),
+        re.compile(r"\b(for|with)( \w{1,20})? ID:? ['\"]?(?=[\w.-]{0,100}\d)[\w.-]{2,200}['\"]?"),
+        r"\1\2 <id>",
+    ),
 )
 _NUMBERED_THINGS = (
     "workflow", "run", "job", "task", "session", "request", "transaction", "order", "instance", "worker", "thread",
     "build", "attempt", "connection", "container", "node", "shard", "partition", "runner", "agent",
 )  # fmt: skip
+_NOUNS = frozenset(_NUMBERED_THINGS)
+
+
+def _without_id(found: re.Match[str]) -> str:
+    """The noun without the id behind it, where it is one of those that are numbered."""
+    noun, start = found[1], found.start()
+    named = noun[0].lower() + noun[1:] in _NOUNS and not (start and _INSIDE.match(found.string, start - 1))
+    return f"{noun}{found[2]}<id>" if named else found[0]
+
+
+_INSIDE = re.compile(r"\w")
 _AMOUNTS = r"(?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)"
 _PASSES: tuple[Pass, ...] = (
     # The number differs between platforms, the words behind it say the same.
@@ -41,9 +59,14 @@ _PASSES: tuple[Pass, ...] = (
         re.compile(
             r"(?<=['\"]),? (?:from|imported from|required by|in)"
             r" (?:['\"][^'\"]{0,300}[\\/][^'\"]{0,300}['\"]|[^\s'\"]{0,300}[\\/][^\s'\"]{0,300}?)\.?$"
-            r"| from ['\"]?[^\s'\"]{1,300}\.[cm]?[jt]sx?['\"]?(?=[ .])"
+            r"| from ['\"]?[^\s'\"]{1,300}\.[cm]?[jt]sx?['\"]?(?=[ .]|$)"
         ),
     ),
+    # `[error] a.json: SyntaxError: …`
+    Pass(("Error: ",), re.compile(r"^[^\s:'\"()]{1,300}\.\w{1,10}: (?=\w{0,60}Error: )")),
+    Pass(("Error: ",), re.compile(r"(?<=Error: )[^\s:'\"()]{1,300}\.\w{1,10} \(\d+:\d+\): ")),
+    Pass((", imported by ",), re.compile(r", imported by ['\"][^'\"]{1,300}['\"]")),
+    Pass(("Searched in",), re.compile(r"(?:\\n|\s)?Searched in.{0,1500}$")),
     Pass(
         (")=(", "dup key", "DETAIL", "HINT", "CONTEXT", "SQL: ", "args"),
         re.compile(
@@ -101,26 +124,50 @@ _PASSES: tuple[Pass, ...] = (
     ),
     # `SyntaxError: /a/b.js: Unexpected token (3:4)`
     Pass(("Error: ",), re.compile(r"(?<=Error: )(?:[A-Za-z]:)?[\\/][^\s:]{1,300}: (?=.{1,300} \(\d+:\d+\)$)")),
+    Pass(("#L",), re.compile(r"(?<=\w)#L\d+(?:-L?\d+)?")),
     Pass(
-        ("line ", " in ", "position", "character", "("),
+        ("line ",),
         re.compile(
-            r" in \S{1,300} on line \d+| \((?:[A-Za-z]:)?[\\/][^\s()]{1,300}\)$"
-            r"| \([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)|\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)"
-            r"| at line \d+(?:,? column \d+)?"
+            r" in \S{1,300} on line \d+| at line \d+(?:,? column \d+)?"
             r"| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|, line \d+\b(?:,? column \d+)?"
-            r"| line \d+\b(?:,? column \d+)?"
-            r"| at \S{1,300} line \d+\b| at character \d+| in \S{0,300}[\\/][^\s:]{1,200}:\d+$"
-            r"|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?"
-            r"| in JSON at position \d+"
+            r"| line \d+\b(?:,? column \d+)?| at \S{1,300} line \d+\b|: line \d+ column \d+ \(char \d+\)"
         ),
     ),
     Pass(
+        ("position", "character"),
+        re.compile(r" at character \d+| at position \d+(?: \(line \d+ column \d+\))?| in JSON at position \d+"),
+    ),
+    Pass((" in ",), re.compile(r" in \S{0,300}[\\/][^\s:]{1,200}:\d+$"), also=":"),
+    Pass(("(/", "(\\", ":\\", ":/"), re.compile(r" \((?:[A-Za-z]:)?[\\/][^\s()]{1,300}\)$"), also="("),
+    Pass(
+        ("(",),
+        re.compile(r" \([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)|\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)"),
+        also=":",
+    ),
+    # Any word in front of an id is looked at, because that is cheaper than to look for each of the nouns.
+    Pass(
         tuple(f"{noun[1:]}{end}" for noun in _NUMBERED_THINGS for end in (" ", ": ")),
+        re.compile(r"([A-Za-z]++)(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"),
+        _without_id,
+    ),
+    # Which package asked for another one is surroundings.
+    Pass(
+        ("depend", "required by"),
+        re.compile(r" (?:as a dependency of|required by|depended on by) package [`'\"][^`'\"]{1,400}[`'\"]"),
+    ),
+    # `program: file.c:12: function: Assertion 'x' failed.`
+    Pass(
+        (": Assertion ",),
+        re.compile(r"^\S{1,200}: \S{1,200}:\d+: (?=(?:[^:]{1,200}(?:::[^:]{1,200}){0,8}: )?Assertion )"),
+    ),
+    # The folder of a build context has no root, whatever the slash before it says.
+    Pass(
+        ("checksum of ref ",),
         re.compile(
-            rf"\b({'|'.join(f'[{noun[0].upper()}{noun[0]}]{noun[1:]}' for noun in _NUMBERED_THINGS)})"
-            r"(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
+            r"(?:failed to compute cache key: )?failed to calculate checksum of ref \S{1,300}: "
+            r"[\"']?/?([^\s\"']{1,300})[\"']?:"
         ),
-        r"\1\2<id>",
+        r"nothing to copy for name '\1':",
     ),
     # Dumps of values.
     Pass(
@@ -134,9 +181,10 @@ _PASSES: tuple[Pass, ...] = (
         re.compile(rf" \({_AMOUNTS}|\({_AMOUNTS}"),
     ),
     Pass(
-        ("(", "0x", "attempts", "retries", "tries", "<local"),
+        ("(os error", "process ", "0x", "(attempt", "attempts", "tries", "<local"),
         re.compile(
-            r" \(os error \d+\)|(?<=\bprocess )\d+ \([^()]{1,60}\)| object at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]+(?=>)"
+            r" \(os error \d+\)|(?<!Killed process )(?<=\bprocess )\d+ \([^()]{1,60}\)"
+            r"| object at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]+(?=>)"
             r"| because \"<local\d+>\".*$| \(attempt \d+(?:/| of )\d+\)| after \d+ (?:attempts|retries|tries)"
         ),
     ),
@@ -154,10 +202,11 @@ def without_marks(words: str) -> str:
 
 
 def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
-    for marks, pattern, into in passes:
+    for marks, pattern, into, also in passes:
         for mark in marks:
             if mark in words:
-                words = pattern.sub(into, words)
+                if also in words:
+                    words = pattern.sub(into, words)
                 break
     return words
 

@@ -65,7 +65,7 @@ def path_name(path: str) -> str:
     name = _SLASH.split(path)[-1]
     found = _EXTENSION.match(name)
     if found is None:
-        return name if _DOT_FILE.fullmatch(name) else "<path>"
+        return name if _DOT_FILE.fullmatch(name) and not _LONG_NUMBER.search(name) else "<path>"
     stem, extension = found["stem"], found["extension"]
     if _LONG_NUMBER.search(stem) or looks_random(stem):
         return f"<path>.{extension}"

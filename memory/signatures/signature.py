@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from memory.signatures.bodies import find_body, find_markup, find_record, find_status
 from memory.signatures.check_titles import title_of
 from memory.signatures.clean import Line, clean
-from memory.signatures.diagnostics import find_eslint, find_linker, find_placed, find_rustc
+from memory.signatures.diagnostics import find_eslint, find_linker, find_placed, find_pointed
 from memory.signatures.finding import Finding, Rank
 from memory.signatures.kinds import family_parts, kind_and_title
 from memory.signatures.log_profile import log_template
 from memory.signatures.masks import ErrorMasker
 from memory.signatures.normal import normal
 from memory.signatures.panics import find_go, find_rust
-from memory.signatures.stacks import find_fatal, find_ruby, find_stack, find_thrown
+from memory.signatures.stacks import find_aborted, find_executing, find_fatal, find_ruby, find_stack, find_thrown
 from memory.signatures.tests_failed import find_browser_wait, find_go_test, find_jest, find_pytest, find_rspec
 from memory.signatures.tools import find_ansible, find_git, find_gradle, find_maven, find_npm, find_terraform
 from memory.signatures.tracebacks import find_python
 from memory.signatures.waits import retry_after_seconds
 from memory.signatures.words import find_last, find_typed, find_words, find_wrapper, is_wrapper
 
-VERSION = "s1"
+VERSION = "s2"
 FAMILY_VERSION = "f1"
 Profile = Literal["error", "log"]
 Find = Callable[[Sequence[Line], str], Finding | None]
@@ -36,13 +37,15 @@ _ANY = ("",)
 _SHAPES: tuple[Shape, ...] = (
     (Rank.RUNNER, ("E  ", "FAILED ", "ERROR "), find_pytest),
     (Rank.RUNNER, ("\u25cf ", "FAIL "), find_jest),
-    (Rank.RUNNER, ("ms exceeded", "Timed out "), find_browser_wait),
+    (Rank.RUNNER, ("ms exceeded", "Timed out ", "Locator: "), find_browser_wait),
     (Rank.RUNNER, ("Failure/Error: ",), find_rspec),
     (Rank.TRACEBACK, ('File "',), find_python),
     (Rank.TRACEBACK, (" at ", "\tat "), find_stack),
     (Rank.TRACEBACK, (":in ",), find_ruby),
+    (Rank.TRACEBACK, ("while executing", "invoked from within"), find_executing),
     (Rank.CRASH, ("Fatal error", "Parse error", "Uncaught"), find_fatal),
     (Rank.CRASH, ("terminate called",), find_thrown),
+    (Rank.CRASH, ("(): ", " detected ***", "double free"), find_aborted),
     (Rank.CRASH, ("panic: ", "fatal error: "), find_go),
     (Rank.CRASH, ("panicked at",), find_rust),
     (Rank.DIAGNOSTIC, (": ", " - ", "):", "] "), find_placed),
@@ -51,8 +54,8 @@ _SHAPES: tuple[Shape, ...] = (
     ), (
         "multiple def"
     ), "cannot find ", "library not", "duplicate symbol", "unresolved ext", "Undefined sym"), find_linker),
-    (Rank.DIAGNOSTIC, ("error[", "error: "), find_rustc),
-    (Rank.DIAGNOSTIC, ("  error  ",), find_eslint),
+    (Rank.DIAGNOSTIC, ("--> ", "["), find_pointed),
+    (Rank.DIAGNOSTIC, ("  error  ", "  \u2716  ", "  \u00d7  "), find_eslint),
     (Rank.TEST, ("--- FAIL",), find_go_test),
     (Rank.TOOL, ("code E",), find_npm),
     (Rank.TOOL, ("rejected]", "CONFLICT", "remote failure"), find_git),
@@ -71,6 +74,7 @@ _SHAPES: tuple[Shape, ...] = (
 )  # fmt: skip
 _SAMPLE_CHARACTERS = 500
 _TEMPLATE_CHARACTERS = 600
+_LINE_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,30 +99,26 @@ def _digest(*parts: str) -> str:
 
 
 # Shapes that read more than one line, which most texts of one line need not be searched for.
-_MANY_LINES: frozenset[Find] = frozenset({find_jest, find_rspec, find_python, find_stack, find_rustc})
+_MANY_LINES: frozenset[Find] = frozenset({find_jest, find_rspec, find_python, find_stack, find_pointed})
 _ONE_LINE_SHAPES = tuple(shape for shape in _SHAPES if shape[2] not in _MANY_LINES)
-
-
-def _marked(text: str, shapes: Iterable[Shape]) -> Iterator[tuple[Rank, Find]]:
-    """The shapes of which a mark stands in the text."""
-    for most, marks, find in shapes:
-        for mark in marks:
-            if mark in text:
-                yield most, find
-                break
 
 
 def _found(lines: Sequence[Line]) -> Finding:
     """The most believable finding; of equals the first shape's."""
     text = "\n".join(line.text for line in lines)
     best: Finding | None = None
-    for most, find in _marked(text, _SHAPES if len(lines) > 1 else _ONE_LINE_SHAPES):
+    for most, marks, find in _SHAPES if len(lines) > 1 else _ONE_LINE_SHAPES:
         if best is not None and best.rank >= most:
             break
+        for mark in marks:
+            if mark in text:
+                break
+        else:
+            continue
         finding = find(lines, text)
         if finding is None:
             continue
-        if finding.rank > Rank.WRAPPER and is_wrapper(finding.words):
+        if finding.rank > Rank.WRAPPER and not finding.added and is_wrapper(finding.words):
             finding = Finding(Rank.WRAPPER, finding.place, finding.words, finding.shape, finding.added)
         if best is None or finding.rank > best.rank:
             best = finding
@@ -134,14 +134,22 @@ def _template(words: str) -> tuple[str, ErrorMasker]:
 
 
 def error_signature(text: str) -> str:
-    """Return the key of an error output: `s1:` and 32 hex digits."""
+    """Return the key of an error output: the version, a colon and 32 hex digits."""
+    return _line_key(text) if len(text) <= _LINE_CHARACTERS else _error_key(text)
+
+
+def _error_key(text: str) -> str:
     found = _found(clean(text))
     template, _ = _template(found.words)
     return f"{VERSION}:{_digest('error', template, *_added(found))}"
 
 
+# Short lines come again and again, such as those of one retry after the other.
+_line_key = lru_cache(maxsize=512)(_error_key)
+
+
 def log_signature(text: str) -> str:
-    """Return the key of a log line: `s1:` and 32 hex digits."""
+    """Return the key of a log line: the version, a colon and 32 hex digits."""
     return f"{VERSION}:{_digest('log', log_template(text))}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from memory.signatures.bodies import told
 from memory.signatures.clean import Line
 from memory.signatures.finding import Finding, Rank
 
@@ -28,7 +29,9 @@ _LONGEST_TRACE = 400
 def _head_before(lines: Sequence[Line], frame: int) -> int | None:
     """The place of the line that names the exception whose first frame is at `frame`."""
     for place in range(frame - 1, max(-1, frame - 1 - _HEAD_DISTANCE), -1):
-        if _HEAD.match(lines[place].words):
+        found = _HEAD.match(lines[place].words)
+        # "Build failed with 1 error:" announces, and names nothing.
+        if found and (found["type"] != "error" or found["message"].strip()):
             return place
     above = lines[frame - 1].words
     return frame - 1 if ":" in above[:-1] and not above[0].isdigit() and not above.startswith("at ") else None
@@ -45,6 +48,12 @@ def _root_cause(lines: Sequence[Line], head: int) -> tuple[int, str] | None:
         elif place > head + _HEAD_DISTANCE and not _PART.match(words):
             break
     return cause
+
+
+def _body_below(lines: Sequence[Line], place: int) -> str:
+    """What the body says that a message opens with its last character."""
+    below = [line.words for line in lines[place + 1 : place + 1 + _HEAD_DISTANCE]]
+    return told("{" + "\n".join(below)) or (below[0] if below else "")
 
 
 def _named(words: str) -> str:
@@ -70,6 +79,8 @@ def find_stack(lines: Sequence[Line], _text: str) -> Finding | None:
         return None
     place, words = _root_cause(lines, head) or (head, lines[head].words)
     words = _named(words)
+    if words.endswith((": {", ": [")):
+        words = f"{words[:-1]}{_body_below(lines, place)}"
     # A message that only announces what the lines below say must not win over a shape that reads those.
     rank = Rank.TOOL if words.endswith(":") and " " in words else Rank.TRACEBACK
     bare = " " not in words and words.find(":") in {-1, len(words) - 1}
@@ -83,6 +94,10 @@ _PHP = re.compile(
 )
 _SWIFT = re.compile(r"(?:\S{1,300}:\d+: )?(?P<words>Fatal error(?:: .+?)?)(?:: file \S{1,300}, line \d+)?$")
 _WHAT = re.compile(r"what\(\):\s*(?P<words>.+)$")
+_ABORTED = re.compile(
+    r"\b(?:(?:free|[mc]alloc|realloc|munmap_chunk|malloc_\w{1,30})\(\): \w.{1,200}|double free or corruption.{0,40})"
+    r"|\*\*\* [\w ]{3,80} detected \*\*\*.{0,60}"
+)
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
 
 
@@ -102,6 +117,23 @@ def find_fatal(lines: Sequence[Line], text: str) -> Finding | None:
         found = pattern.match(line.words)
         if found:
             return Finding(Rank.CRASH, place, found["words"], "exception")
+    return None
+
+
+def find_aborted(lines: Sequence[Line], _text: str) -> Finding | None:
+    """Find why the C library ended a program, which the signal that follows does not say."""
+    for place, line in enumerate(lines):
+        found = _ABORTED.search(line.words)
+        if found:
+            return Finding(Rank.CRASH, place, found[0], "signal")
+    return None
+
+
+def find_executing(lines: Sequence[Line], _text: str) -> Finding | None:
+    """Find the message that Tcl writes above its stack."""
+    for place, line in enumerate(lines):
+        if place and line.words in {"while executing", "invoked from within"}:
+            return Finding(Rank.TRACEBACK, place - 1, lines[place - 1].words, "exception")
     return None
 
 

@@ -17,6 +17,7 @@ _JEST_BARE = re.compile(r"(?:expect\(|thrown: |AssertionError|assert)")
 _GO_FAIL = re.compile(r"--- FAIL: (?P<name>\S+)")
 _GO_TEXT = re.compile(r"[\w./-]{1,200}_test\.go:\d+: (?P<words>.+)$")
 _CALL_LOG = re.compile(r"-?\s*(?P<words>waiting for .+?)(?: to be .*)?$")
+_LOCATOR_BELOW = re.compile(r"Locator: (?P<words>.+)$")
 _TIMED_OUT = re.compile(r"Timeout(?:Error)?:? .{0,40}\d+ ?ms exceeded|Timed out \d+ ?ms waiting for")
 _PARAMETERS = re.compile(r"\[.{1,200}\]$")
 
@@ -72,9 +73,20 @@ def find_pytest(lines: Sequence[Line], _text: str) -> Finding | None:
         if summary is None:
             return None
         place, test, words = summary[0], summary[1]["id"], summary[1]["words"]
+        if words.endswith("..."):
+            place, words = _under_title(lines) or (place, words)
     words = words.removeprefix("AssertionError: ")
     added = (("test", _pytest_name(test)),) if _ASSERTION.match(words) and test else ()
     return Finding(Rank.RUNNER if blocks else Rank.TEST, place, words, "test_failed", added)
+
+
+def _under_title(lines: Sequence[Line]) -> tuple[int, str] | None:
+    """The line under the first title, where it is no part of a traceback: a summary is cut to the terminal's width."""
+    for place, line in enumerate(lines[:-1]):
+        if _PYTEST_TITLE.match(line.words):
+            words = lines[place + 1].words
+            return None if words.startswith(("Traceback", "File ", "self =", "@", "def ")) else (place + 1, words)
+    return None
 
 
 def _last_exception(lines: Sequence[Line], place: int) -> tuple[int, str] | None:
@@ -132,6 +144,9 @@ def find_go_test(lines: Sequence[Line], _text: str) -> Finding | None:
 def find_browser_wait(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find a timed-out browser action: the call and what it waited for."""
     for place, line in enumerate(lines):
+        awaited = _LOCATOR_BELOW.match(lines[place + 1].words) if place + 1 < len(lines) else None
+        if awaited and " failed" in line.words:
+            return Finding(Rank.RUNNER, place, line.words, "browser_timeout", (("waiting", awaited["words"]),))
         if not _TIMED_OUT.search(line.words):
             continue
         call = re.search(r"(?:[\w.]+: )?Time(?:out|d out) .*$", line.words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from memory.signatures.bodies import told
 from memory.signatures.clean import Line
@@ -19,6 +20,7 @@ _REJECTED = re.compile(r"! \[(?P<what>(?:remote )?rejected|remote failure)\]\s+.
 _TERRAFORM_NOISE = re.compile(r"(?:on .{1,200} line \d+|with [\w.\[\]\"-]+,|\d+: |while |\s*$)")
 _TERRAFORM_MARKS = ("\u2577", "terraform", "Terraform", "provider", "Provider")
 _TERRAFORM_PLACE = re.compile(r"\bon \S+ line \d")
+_SAYS_MORE = re.compile(r"(?<!^Error): |['\"`(]")
 _ANSIBLE = re.compile(r"fatal: \[[^\]]{1,200}\](?: -> [^:]{1,100})?: (?P<what>[A-Z!]+) ?=> (?P<body>\{.*)$")
 _GRADLE_REASON = re.compile(r">\s+(?P<words>\S.*)$")
 _MAVEN = re.compile(
@@ -69,13 +71,24 @@ def find_terraform(lines: Sequence[Line], text: str) -> Finding | None:
     if "Error: " not in text or not (any(mark in text for mark in _TERRAFORM_MARKS) or _TERRAFORM_PLACE.search(text)):
         return None
     for place, line in enumerate(lines):
-        if not line.words.startswith("Error: "):
+        announced = any("described below" in other.words for other in lines[place : place + 2])
+        if announced or not line.words.startswith("Error: "):
             continue
         below = [x.words for x in lines[place + 1 : place + _SECOND_LINES] if not _TERRAFORM_NOISE.match(x.words)]
         named = next((words for words in below if '"' in words), None)
+        if named is None and below and not _SAYS_MORE.search(line.words):
+            # Long sentences are broken at the width of a terminal.
+            named = " ".join(takewhile(lambda words: words[-1:] != ":", below))
         detail = re.split(r"\.(?: |$)", named)[0] if named and '"' not in line.words else None
         return Finding(Rank.TOOL, place, f"{line.words} {detail or ''}".strip(), "terraform")
     return None
+
+
+def _command_said(body: str) -> str:
+    """The exit code of a command, with the first line that it wrote to its error output."""
+    code, errors = re.search(r'"rc": (-?\d{1,6})', body), re.search(r'"stderr": "((?:[^"\\]|\\.){1,1500})"', body)
+    line = next((part for part in errors[1].split("\\n") if part.strip()), "") if errors else ""
+    return f"rc={code[1] if code else ''} {line}".strip()
 
 
 def find_ansible(lines: Sequence[Line], text: str) -> Finding | None:
@@ -88,6 +101,8 @@ def find_ansible(lines: Sequence[Line], text: str) -> Finding | None:
             body = found[("body")] if len(found["body"]) > 3 else " ".join(x.words for x in lines[place : place + 20])
             msg = re.search(r'"msg": "((?:[^"\\]|\\.){1,1500})"', body)
             said = msg[1] if msg else told(body) or ""
+            if said == "non-zero return code":
+                said = f"{said} {_command_said(body)}"
             return Finding(Rank.TOOL, place, f"ansible {found['what']} {said}", "ansible")
     return None
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
+from memory import signatures_s1
 from memory.signatures.signature import VERSION, Profile, Signature, sign
 
 Rules = Callable[[str, Profile], Signature]
@@ -13,8 +15,13 @@ def _current(text: str, profile: Profile) -> Signature:
     return sign(text, profile=profile)
 
 
-RULES: dict[str, Rules] = {VERSION: _current}
-"""Version → its rules, the current one first. A version that is raised moves here as a frozen module."""
+def _s1(text: str, profile: Profile) -> Signature:
+    frozen = signatures_s1.sign(text, profile=profile)
+    return Signature(**{field.name: getattr(frozen, field.name) for field in fields(Signature)})
+
+
+RULES: dict[str, Rules] = {VERSION: _current, signatures_s1.VERSION: _s1}
+"""Version → its rules, the current one first. A version that was raised is frozen in a package."""
 
 
 def signatures_of(text: str, *, profile: Profile = "error") -> tuple[Signature, ...]:

@@ -11,9 +11,9 @@ import re
 from functools import lru_cache
 
 _CODE_WORD = (
-    r"exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status(?: code)?"
+    r"exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status[ _-]?(?:code)?"
     r"|errno|error(?: code| number)?|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal"
-    r"|non-zero(?: code| exit status)|SQLSTATE|rc|returned|curl|MCP error"
+    r"|non-zero(?: code| exit status)|SQLSTATE|rc|returned|curl|MCP error|response(?=\s{1,3}[1-5]\d\d\b)"
 )
 _REASON = (
     r"Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Not Acceptable|Proxy Auth|Request Time"
@@ -30,10 +30,11 @@ _LOOSE_TLD = (
 )
 _LABEL = r"[A-Za-z0-9_][\w-]{0,62}+\."
 _HOST_END = r"\.?(?::\d{1,5})?(?![\w(/-]|\.\w)"
-_UNIT = (
-    r"(?:\s?(?:%|(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[u\u00b5m]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?"
-    r"|days?|milliseconds?|tokens?|px)\b)?"
+_UNIT_WORD = (
+    r"(?:(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[u\u00b5m]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?"
+    r"|days?|milliseconds?|tokens?|px)"
 )
+_UNIT = rf"(?:\s?(?:%|{_UNIT_WORD})\b)?"
 _SOURCE_EXTENSION = (
     r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml"
     r"|cfg|ini|txt)"
@@ -44,7 +45,10 @@ _POD_END = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
 _QUOTED = r"(?P<q>[\"'`])(?P<inner>[^\"'`\n]{0,300})(?:(?P=q)|(?<=[`])|(?<=')')(?=\W|$)"
 _URL = r"(?<![\w+.-])[A-Za-z][\w+.-]{1,20}+://[^\s\"'<>)\]}`,]+|\bgit@[\w.-]{1,80}:[\w./~-]+"
 _UUID = r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
-_EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
+_EMAIL = (
+    r"(?<![\w.+-])[\w.+-]{1,64}+@(?:(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b|(?:\d{1,3}\.){3}\d{1,3}(?![\w.]\d))"
+    r"|(?<![\w.+@/-])\d{1,9}@[A-Za-z](?:[\w.-]{0,62}\w)?"
+)
 _TIME = (
     r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
     r"|\b\d{1,2}(?::\d\d)? ?[ap]m\b(?: \([A-Z]\w{1,20}/\w{1,30}\))?"
@@ -63,7 +67,7 @@ _CODE = (
 )
 _ADDRESS_OF_DIGITS = r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]\d)"
 _ADDRESS_OF_HEX = (
-    r"\[(?=[0-9a-fA-F]{0,4}:)[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
+    r"\[(?=[0-9a-fA-F]{0,4}:[0-9a-fA-F]{0,4}:)[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
 )
 _PORT = r"(?<![\w:]):{1,3}\d{2,5}\b|\*:\d{2,5}\b|(?<![\w:])::1(?![\w:])"
@@ -72,7 +76,9 @@ _HOST = (
     r"(?<![\w./@-])(?=[\w-]{1,63}+\.)"
     rf"(?:(?:{_LABEL}){{1,8}}{_TLD}{_HOST_END}|(?:{_LABEL}){{2,8}}{_LOOSE_TLD}{_HOST_END})"
 )
-_HOST_AND_PORT = r"(?<![\w.-])[a-z][a-z0-9.-]{1,60}+:\d{2,5}(?![\d:\w]|\.\w)"
+_HOST_AND_PORT = (
+    rf"(?<![\w.-])(?![\w-]{{1,60}}\.{_SOURCE_EXTENSION}:)[a-z][a-z0-9.-]{{1,60}}+:\d{{2,5}}(?![\d:\w]|\.\w)"
+)
 _HOST_BY_WORD = (
     r"(?<=\bhost )[\w.-]+|(?<=\bhost: )[\w.-]+|(?<=\blookup )[\w.-]+|(?<=ENOTFOUND )[\w.-]+|(?<=EAI_AGAIN )[\w.-]+"
 )
@@ -81,7 +87,8 @@ _PATH = (
     r"(?<![\w.@+~%$\\/-])[A-Za-z]:[\\/][^\s\"'<>|*?:;,()`]*(?::\d+(?::\d+)?)?"
     r"|(?<!\w)\\\\[\w.$-]+\\[^\s\"'<>|*?:;,()`]*"
     r"|(?<![\w.@+~%$\\/:>)\]-])~?/[\w.@+~%$#=/-]*[\w/](?:\?[\w=&%.,+-]+)?(?::\d+(?::\d+)?)?"
-    r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]++[\\/][\w.@+~%$\\/-]*[\w\\/](?::\d+(?::\d+)?)?"
+    r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]++[\\/][\w.@+~%$\\/-]*[\w\\/]"
+    r"(?::(?:\d+(?::\d+)?(?![\w.+-]*\w)|v?\d[\w.+-]{0,60}\w|(?:latest|stable|edge|main|master)\b))?"
 )
 _HEX = (
     r"\b0[xX][0-9a-fA-F]+\b|\b(?=[a-f]{0,63}+\d)(?=[0-9]{0,63}+[a-f])[0-9a-f]{7,64}\b"
@@ -92,6 +99,7 @@ _STARRED = r"[\w-]{0,40}\*{3,}[\w-]{0,40}"
 _ID = (
     r"\b(?=[A-Za-z]{0,40}+\d)[A-Za-z0-9]{10,80}\b"
     rf"|\b(?:{_NAMED_ID})[-_](?=[\w-]{{0,80}}\d)[\w-]{{6,80}}\b"
+    r"|\b[a-z]{1,12}-(?=[a-f]{0,40}+\d)[0-9a-f]{8,40}\b(?![-.])"
 )
 _POD = rf"\b[a-z][a-z0-9-]{{1,60}}-[a-z0-9]{{6,10}}-{_POD_END}(?![a-z0-9-])"
 _SOURCE = rf"\b[\w-]{{1,60}}+\.{_SOURCE_EXTENSION}(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"
@@ -108,11 +116,20 @@ _NAMES_DIGITS = (
     r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 )
 _NO_HOST_BEFORE = r"(?<!host )(?<!host: )(?<!lookup )(?<!ENOTFOUND )(?<!EAI_AGAIN )"
-_PLAIN_WORD = r"[A-Za-z_]{1,60}+(?:[,:;.]? |\.?$|(?=[()\[\]{}=<>|]))"
-_PLAIN = rf"{_NO_HOST_BEFORE}(?:(?!{_NAMES_HOST}){_PLAIN_WORD})+"
-_PLAIN_BY_DIGITS = rf"{_NO_HOST_BEFORE}(?:(?!{_NAMES_HOST})(?:(?!{_NAMES_DIGITS})|(?!{_CODE}|{_TIME})){_PLAIN_WORD})+"
+_PLAIN_END = r"(?:[,:;.]? |\.?$|(?=[()\[\]{}=<>|,;!?&\"'`]|:[A-Za-z_]))"
+# Most words start with a letter that no such name starts with, so that none of them need be tried. Atomic groups, so
+# that a word which ends otherwise does not cost the trial of what was ruled out already.
+_PLAIN_START = r"[abdfgijkopqtuvwxyzBGIKPQUVXYZ_]"
+_PLAIN = rf"{_NO_HOST_BEFORE}(?:(?>{_PLAIN_START}|(?!{_NAMES_HOST})[A-Za-z])[A-Za-z_]{{0,59}}+{_PLAIN_END})++"
+_PLAIN_BY_DIGITS = (
+    rf"{_NO_HOST_BEFORE}(?:(?>{_PLAIN_START}|(?!{_NAMES_HOST})(?>(?!{_NAMES_DIGITS})|(?!{_CODE}|{_TIME}))[A-Za-z])"
+    rf"[A-Za-z_]{{0,59}}+{_PLAIN_END})++"
+)
 # A number that no other kind of part can start with.
-_PLAIN_NUMBER = rf"(?<![^\s=(\[,]){_NO_HOST_BEFORE}\d{{1,9}}(?=[)\]}}|]|$|[,;](?: |$)| (?![A-Za-z%\u00b5]))"
+_PLAIN_NUMBER = (
+    rf"(?<![^\s=(\[,#{{<]){_NO_HOST_BEFORE}\d{{1,9}}"
+    rf"(?=[)\]}}|]|$|[,;.:]?(?:$| (?!{_UNIT_WORD}\b|%|\u00b5|{_REASON}|{_MONTH}|[ap]m\b)))"
+)
 
 # No mask starts with these, nor inside a run of letters: both are passed over in one step as well.
 _GAP = r"[ ,;(){}\]<>=!?&|^]+"
@@ -166,9 +183,9 @@ _PARTS: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = (
 def alternation(signs: int) -> re.Pattern[str]:
     """Return the alternation of the parts that words with these signs can have."""
     kinds = [
-        f"(?:{_PLAIN_BY_DIGITS}|{_GAP})+|(?P<plain_number>{_PLAIN_NUMBER})"
+        f"(?:{_PLAIN_BY_DIGITS}|{_GAP})++|(?P<plain_number>{_PLAIN_NUMBER})"
         if signs & _DIGIT
-        else f"(?:{_PLAIN}|{_GAP})+"
+        else f"(?:{_PLAIN}|{_GAP})++"
     ]
     for kind, parts in _PARTS:
         possible = "|".join(part for needs, part in parts if needs == ALL_SIGNS or needs & signs)

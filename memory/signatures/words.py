@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memory.signatures.clean import Line
 from memory.signatures.continued import continued
@@ -45,6 +46,9 @@ _WRAPS: tuple[tuple[str, re.Pattern[str] | None], ...] = (
     ("there are test failures", None),
     ("subprocess.calledprocesserror", None),
     ("failed to execute goal", re.compile(r"failed to execute goal \S+ \([^)]*\) on project \S+:?$")),
+    ("previous errors", None),
+    ("something went wrong", None),
+    (" error", re.compile(r" \[\d+ errors?\]$")),
     ("lint", re.compile(r"\blint(?:ing)? failed")),
 )
 # "BUILD FAILED", "APPLICATION FAILED TO START": a banner over the cause.
@@ -58,6 +62,7 @@ _HINT = re.compile(
     r"|statement|please|usage|info|debug"
     r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$"
     r"|at\b|in\b|suggestion"
+    r"|node:internal\S*"
     r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading"
     r"|successfully|\[info\]|\[warn\w*\]"
     r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$"
@@ -78,7 +83,7 @@ _SAID_WORDS = frozenset(
         "problem", "problems", "quota", "refused", "refusing", "rejected", "required", "segfault", "segmentation",
         "self-signed", "stale", "terminated", "throttled", "throttling", "timeout", "unable", "unauthenticated",
         "unauthorized", "unavailable", "unbound", "undeclared", "undefined", "unexpected", "unknown", "unreachable",
-        "unresolved", "unsupported", "violates", "violation",
+        "unresolved", "unsupported", "violates", "violation", "wrong",
     }
 )  # fmt: skip
 _SAID = re.compile(
@@ -88,6 +93,11 @@ _SAID = re.compile(
     r"|response|valid|default|available)"
     r"|(?:http|status|code)\D{0,12}[45]\d\d| at \S{1,300} line \d+)\b"
 )
+# Of which each thing that is said in several words has one.
+_SAID_MARKS = (
+    "no ", "could ", "nothing ", "can not", "time", "already ", "out of memory", "too ", "reset ", "must ", "http",
+    "status", "code", " line ",
+)  # fmt: skip
 _WORD = re.compile(r"[a-z][a-z'-]*")
 # What a wrapper line has in any case: looked for first, because it is cheap.
 _WRAPPER_MARKS = (
@@ -100,6 +110,7 @@ _WRAPPER_MARKS = (
     "complete",
     "lifecycle",
     "problem",
+    "wrong",
     "remake",
     "remote",
 )
@@ -128,6 +139,7 @@ def _wraps(lower: str) -> bool:
     return False
 
 
+@lru_cache(maxsize=256)
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
     lower = words.lower()
@@ -139,10 +151,23 @@ def is_wrapper(words: str) -> bool:
     return _WRAPPER.match(lower) is not None or _wraps(lower) or _BANNER.match(words) is not None
 
 
+def _says(lower: str) -> bool:
+    for mark in _SAID_MARKS:
+        if mark in lower:
+            return _SAID.search(lower) is not None
+    return False
+
+
 def _speaks(words: str) -> bool:
     """Whether a line speaks of an error."""
     lower = words.lower()
-    return not _SAID_WORDS.isdisjoint(_WORD.findall(lower)) or _SAID.search(lower) is not None
+    return not _SAID_WORDS.isdisjoint(_WORD.findall(lower)) or _says(lower)
+
+
+def _only_negates(words: str) -> bool:
+    """Whether "not" is all that makes a line speak of an error: many a remark says it."""
+    lower = words.lower()
+    return _SAID_WORDS.intersection(_WORD.findall(lower)) == {"not"} and not _says(lower)
 
 
 def _is_coded(words: str) -> bool:
@@ -181,17 +206,31 @@ def _says_something(words: str) -> bool:
     return _SAYS.search(words) is not None
 
 
+def _is_excerpt(lines: Sequence[Line], place: int) -> bool:
+    """Whether carets under a line say that it is source."""
+    return place + 1 < len(lines) and not lines[place + 1].words.strip("^~ ")
+
+
+def _may_tell(lines: Sequence[Line], place: int) -> bool:
+    words = lines[place].words
+    return not (_HINT.match(words) or is_wrapper(words) or _is_excerpt(lines, place))
+
+
 def find_words(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find the first line marked as an error, else the first that speaks of one."""
     said: int | None = None
+    weak: int | None = None
     for place, line in enumerate(lines):
         words = line.words
         level = _LEVEL.match(words)
         marked = level is not None and not _USAGE.search(words) and _says_something(words[level.end() :])
         if marked and not is_wrapper(words):
             return Finding(Rank.LEVEL, place, continued(lines, place), "error")
-        if said is None and _speaks(words) and not _HINT.match(words) and not is_wrapper(words):
+        if said is None and _speaks(words) and _may_tell(lines, place):
             said = place if _says_something(words) else None
+        if weak is None and said == place and _only_negates(words):
+            said, weak = None, place
+    said = weak if said is None else said
     return None if said is None else Finding(Rank.WORDS, said, continued(lines, said), "error")
 
 

@@ -40,7 +40,7 @@ async def test_a_pasted_error_is_told_with_what_ended_it(served: Place, failed: 
     ended = await diagnose(served, f"$ ./serve\n{ADDRESS_IN_USE}\n", "--scope", SCOPE)
     assert (ended.code, ended.err) == (0, "")
     known, recovery, *notes = ended.out.splitlines()
-    assert re.fullmatch(r"Known: address in use \(s1:[0-9a-f]{4}…\) in serve, 1 run, last \d+ (s|min) ago", known)
+    assert re.fullmatch(r"Known: address in use \(s2:[0-9a-f]{4}…\) in serve, 1 run, last \d+ (s|min) ago", known)
     assert re.fullmatch(r"  1\. plain retry  worked 1 of 1   les-[0-9a-f]{8}", recovery)
     assert [line.split(":")[0] for line in notes] == ["Read"]
     assert max(map(len, ended.out.splitlines())) <= 100
@@ -65,7 +65,7 @@ async def test_what_nobody_knows_ends_with_0_and_the_reason(served: Place) -> No
     ended = await diagnose(served, "ZyzzyvaError: the qoph is quux", "--scope", "acme/empty")
     assert ended.code == 0
     first, second = ended.out.splitlines()
-    assert first.startswith("Not known: ZyzzyvaError: the qoph is quux (s1:")
+    assert first.startswith("Not known: ZyzzyvaError: the qoph is quux (s2:")
     assert second == "acme/empty: neither this failure nor one like it is on record here"
 
 
@@ -97,7 +97,7 @@ async def test_without_a_database_it_ends_with_3(served: Place) -> None:
     argv = [str(POIMEN), "diagnose", "error.txt", "--scope", SCOPE]
     ended = await run_program(*argv, variables=down, cwd=served.folder)
     assert ended.code == 3
-    assert ended.out.startswith("Not found where it could be read: address in use (s1:")
+    assert ended.out.startswith("Not found where it could be read: address in use (s2:")
 
 
 async def test_a_dry_run_shows_what_memory_would_do_and_records_nothing(served: Place) -> None:
@@ -112,7 +112,7 @@ async def test_a_dry_run_shows_what_memory_would_do_and_records_nothing(served: 
     ended = await served.poimen("repair", "--dry-run", "mended/serve")
     assert (ended.code, ended.err) == (0, "")
     first, said, *steps, last = ended.out.splitlines()
-    assert re.fullmatch(r"If serve failed again as in mended: address in use \(s1:[0-9a-f]{4}…\)", first)
+    assert re.fullmatch(r"If serve failed again as in mended: address in use \(s2:[0-9a-f]{4}…\)", first)
     assert said == "memory would say repair mend: address in use, known since mended; mend worked 1 of 1"
     assert steps[0] == "  1. repair mend  worked 1 of 1"
     assert last == "Nothing was run, and nothing is recorded."

@@ -151,7 +151,7 @@ async def test_a_temporal_that_goes_away_is_said_in_one_sentence(
 async def test_why_tells_what_memory_said_by_workflow_id_and_by_run_id(served: Place, told: dict[str, Any]) -> None:
     whole = await served.poimen("why", told["workflow_id"])
     assert whole.code == 0
-    assert whole.out.startswith("attempt 1 failed: address in use (s1:")
+    assert whole.out.startswith("attempt 1 failed: address in use (s2:")
     step = await served.poimen("why", f"{told['run']}/serve", "--json")
     assert step.json["steps"][0]["attempts"][0]["title"] == "address in use"
 

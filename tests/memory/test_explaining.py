@@ -27,7 +27,7 @@ async def test_a_failure_tells_what_memory_said_and_that_it_was_followed(stores:
     for number in (1, 2):
         await step.run(f"rel-{number}", cured_by("free-port"))
     lines = (await explain(stores, "local", "rel-2")).text.splitlines()
-    assert lines[0].startswith("attempt 1 failed: address in use (s1:")
+    assert lines[0].startswith("attempt 1 failed: address in use (s2:")
     assert "seen in 1 earlier run" in lines[0]
     assert lines[1] == ("  memory said repair free-port: address in use, known since rel-1; free-port worked 1 of 1")
     assert lines[2] == "  followed"

@@ -10,7 +10,7 @@ import pytest
 from memory.signatures import error_signature
 
 DATA = Path(__file__).parent / "data"
-FILES = ["ran_outputs.jsonl", "written_outputs.jsonl"]
+FILES = ["ran_outputs.jsonl", "written_outputs.jsonl", "further_outputs.jsonl"]
 
 
 def labelled(name: str) -> list[dict[str, str]]:
@@ -43,7 +43,7 @@ def test_two_failures_never_share_a_signature(name: str) -> None:
     assert [found for found in classes.values() if len(found) > 1] == []
 
 
-def test_near_misses_of_both_files_stay_apart() -> None:
+def test_near_misses_of_all_files_stay_apart() -> None:
     families = defaultdict(list)
     for row in itertools.chain.from_iterable(map(labelled, FILES)):
         families[row["near"]].append((row["class"], error_signature(row["text"])))

@@ -16,7 +16,7 @@ DATA = Path(__file__).parent / "data"
 TEXTS = list(
     {
         row["class"]: row["text"]
-        for name in ("ran_outputs.jsonl", "written_outputs.jsonl")
+        for name in ("ran_outputs.jsonl", "written_outputs.jsonl", "further_outputs.jsonl")
         for row in map(json.loads, (DATA / name).read_text(encoding="utf-8").splitlines())
     }.values()
 )
@@ -120,7 +120,7 @@ def test_an_excerpt_with_the_telling_line_signs_like_the_whole() -> None:
 @settings(max_examples=300, deadline=None)
 def test_any_text_can_be_signed(text: str) -> None:
     signed = sign(text)
-    assert re.fullmatch(r"s1:[0-9a-f]{32}", signed.key)
+    assert re.fullmatch(r"s2:[0-9a-f]{32}", signed.key)
     assert re.fullmatch(r"f1:[0-9a-f]{32}", signed.family)
     assert signed.key == error_signature(text)
     assert len(signed.title) <= 60

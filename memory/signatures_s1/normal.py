@@ -1,0 +1,171 @@
+"""One wording for one failure: places, choices, details, hints and counts that differ between meetings are dropped."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from memory.signatures_s1.bodies import with_body_told
+from memory.signatures_s1.leads import without_lead
+
+
+class Pass(NamedTuple):
+    """One rewriting; it runs where one of its marks stands in the words, or always where it has none."""
+
+    marks: tuple[str, ...]
+    pattern: re.Pattern[str]
+    into: str = ""
+
+
+_IDS: tuple[Pass, ...] = (
+    Pass(
+        ("ID", "Id", "id"),
+        re.compile(
+            r"\b(?:[Rr]equest|[Hh]ost|[Tt]race|[Cc]orrelation|[Ss]pan|Session|Event|Transaction)[-_ ]?[Ii][Dd]"
+            r"['\"]?[:= ]{1,3}['\"]?[\w+/=.-]{4,200}"
+        ),
+        "<id>",
+    ),
+)
+_NUMBERED_THINGS = (
+    "workflow", "run", "job", "task", "session", "request", "transaction", "order", "instance", "worker", "thread",
+    "build", "attempt", "connection", "container", "node", "shard", "partition", "runner", "agent",
+)  # fmt: skip
+_AMOUNTS = r"(?:GPU \d|\d+[.,\d]* ?[KMGT]i?B|limit|requested|size|used|max|current|total)[^()]{0,400}\)"
+_PASSES: tuple[Pass, ...] = (
+    # The number differs between platforms, the words behind it say the same.
+    Pass(("[Errno",), re.compile(r"\[Errno -?\d+\] (?=\S)")),
+    # Which file asked for a missing module is surroundings; which module is missing is not.
+    Pass(
+        ("odule", "esolve", "ackage"),
+        re.compile(
+            r"(?<=['\"]),? (?:from|imported from|required by|in)"
+            r" (?:['\"][^'\"]{0,300}[\\/][^'\"]{0,300}['\"]|[^\s'\"]{0,300}[\\/][^\s'\"]{0,300}?)\.?$"
+            r"| from ['\"]?[^\s'\"]{1,300}\.[cm]?[jt]sx?['\"]?(?=[ .])"
+        ),
+    ),
+    Pass(
+        (")=(", "dup key", "DETAIL", "HINT", "CONTEXT", "SQL: ", "args"),
+        re.compile(
+            r" ?(?:DETAIL|HINT|CONTEXT): .{0,1500}$|,? \(?(?:Connection: \w+, )?SQL: .{0,1500}$"
+            r"|,? with args beginning with: .{0,1500}$| dup key: \{.{0,1500}$"
+            r"|(?: Key)? \([\w, ]{1,300}\)=\(.{0,1000}\) already exists\.?"
+        ),
+    ),
+    Pass(
+        (
+            "from versions: ",
+            "@INC ",
+            "choose from ",
+            "vailable ",
+            "available: ",
+            "alid ",
+            "expected one of",
+            "options: ",
+            "allowed ",
+            "must be one of",
+            "supported values",
+        ),
+        re.compile(
+            r" ?\((?:from versions: |@INC |choose from |available: |valid |expected one of|options: |allowed )"
+            r".{0,1500}?\)(?=\W|$)"
+            r"|,? (?:expected one of|valid (?:options|values|choices)(?: are)?:?|must be one of:?"
+            r"|supported values are:?|Valid options are|available (?:options|choices|values)(?: are)?:?"
+            r"|available \w{1,30}:) .{0,1500}$"
+        ),
+    ),
+    Pass(
+        (
+            "-> [Help",
+            "id you ",
+            "aybe you ",
+            "Perhaps ",
+            "Forgot ",
+            "or more ",
+            "See ",
+            "Visit ",
+            "Learn more",
+            "Read more",
+            "More info",
+            "Please ",
+            "Consider ",
+            "You can ",
+            "If you ",
+        ),
+        re.compile(
+            r"(?:-> \[Help|[Dd]id you (?:mean|forget)|[Mm]aybe you meant|Perhaps you|Forgot to import"
+            r"|[Ff]or more (?:information|details)|See (?:https?://|the |'|also )|Visit |Learn more"
+            r"|Read more|More info"
+            r"|Please (?:see|visit|check|refer|contact|try)|Consider |You can (?:also )?find|If you ).{0,1500}$"
+        ),
+    ),
+    # `SyntaxError: /a/b.js: Unexpected token (3:4)`
+    Pass(("Error: ",), re.compile(r"(?<=Error: )(?:[A-Za-z]:)?[\\/][^\s:]{1,300}: (?=.{1,300} \(\d+:\d+\)$)")),
+    Pass(
+        ("line ", " in ", "position", "character", "("),
+        re.compile(
+            r" in \S{1,300} on line \d+| \((?:[A-Za-z]:)?[\\/][^\s()]{1,300}\)$"
+            r"| \([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)|\([\w./\\-]{1,120}\.\w{1,5}:\d+(?::\d+)?\)"
+            r"| at line \d+(?:,? column \d+)?"
+            r"| \(line \d+(?:,? (?:column|col) \d+)?(?:,? ?\(?char \d+\)?)?\)|, line \d+\b(?:,? column \d+)?"
+            r"| line \d+\b(?:,? column \d+)?"
+            r"| at \S{1,300} line \d+\b| at character \d+| in \S{0,300}[\\/][^\s:]{1,200}:\d+$"
+            r"|: line \d+ column \d+ \(char \d+\)| at position \d+(?: \(line \d+ column \d+\))?"
+            r"| in JSON at position \d+"
+        ),
+    ),
+    Pass(
+        tuple(f"{noun[1:]}{end}" for noun in _NUMBERED_THINGS for end in (" ", ": ")),
+        re.compile(
+            rf"\b({'|'.join(f'[{noun[0].upper()}{noun[0]}]{noun[1:]}' for noun in _NUMBERED_THINGS)})"
+            r"(:? )(?!\d+\b)(?=[\w-]{0,60}\d)[\w-]{3,80}(?![\w.:/'])"
+        ),
+        r"\1\2<id>",
+    ),
+    # Dumps of values.
+    Pass(
+        ("in: %{", ":map[", "[type="),
+        re.compile(
+            r"(?<=in: )%\{.{0,600}\}$|[\w.]{0,60}\{\w{1,60}:map\[.{0,900}\}| ?\[type=\w+, input_value=.{0,600}\]"
+        ),
+    ),
+    Pass(
+        ("(",),
+        re.compile(rf" \({_AMOUNTS}|\({_AMOUNTS}"),
+    ),
+    Pass(
+        ("(", "0x", "attempts", "retries", "tries", "<local"),
+        re.compile(
+            r" \(os error \d+\)|(?<=\bprocess )\d+ \([^()]{1,60}\)| object at 0x[0-9a-fA-F]+|0x[0-9a-fA-F]+(?=>)"
+            r"| because \"<local\d+>\".*$| \(attempt \d+(?:/| of )\d+\)| after \d+ (?:attempts|retries|tries)"
+        ),
+    ),
+)
+_CLOSING_TAG = re.compile(r"</[\w-]{1,40}>$")
+
+
+# A masked secret carries a mark of its value, which is as volatile as the secret itself.
+_MASKED_SECRET = re.compile(r"\[REDACTED:[\w-]{1,40}:[0-9a-f]{4}\]")
+
+
+def without_marks(words: str) -> str:
+    """Return the words with every masked secret as the same word."""
+    return _MASKED_SECRET.sub("REDACTED", words) if "[REDACTED:" in words else words
+
+
+def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
+    for marks, pattern, into in passes:
+        for mark in marks:
+            if mark in words:
+                words = pattern.sub(into, words)
+                break
+    return words
+
+
+def normal(words: str) -> str:
+    """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
+    words = without_marks(words)
+    words = without_lead(_CLOSING_TAG.sub("", words) if words[-1:] == ">" else words)
+    words = _rewritten(words, _IDS)
+    words = with_body_told(words) if "{" in words else words
+    return " ".join(_rewritten(words, _PASSES).split()).strip(" .:;,-")

@@ -1,0 +1,190 @@
+"""The alternation that finds volatile parts of an error's words: one pattern a kind, tried in this order at each place.
+
+Every alternative is bounded or anchored by a look-behind on its own characters, so that a run is entered once and the
+whole stays linear on hostile input. Words without a digit, a slash, … need no alternative that must have one, so each
+set of such signs has an alternation of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_CODE_WORD = (
+    r"exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status(?: code)?"
+    r"|errno|error(?: code| number)?|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal"
+    r"|non-zero(?: code| exit status)|SQLSTATE|rc|returned|curl|MCP error"
+)
+_REASON = (
+    r"Bad Request|Unauthorized|Payment Required|Forbidden|Not Found|Method Not|Not Acceptable|Proxy Auth|Request Time"
+    r"|Conflict|Gone|Length Required|Precondition|Payload|Request Entity|Content Too|URI Too|Unsupported Media"
+    r"|Unprocessable|Too Many|Internal Server|Not Implemented|Bad Gateway|Service|Gateway|Client Error|Server Error"
+)
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}"
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}"
+_TLD = r"(?:com|net|org|edu|gov|arpa|localdomain|invalid|uk|de|eu|us|cn|ru|fr|jp|nl|br|au|ca|kr|ch|lan)"
+# These also end names in code, so they need a third label.
+_LOOSE_TLD = (
+    r"(?:io|dev|local|internal|example|corp|cloud|app|ai|co|me|tv|info|test|home|svc|intra|private|systems|tech|xyz"
+    r"|site)"
+)
+_LABEL = r"[A-Za-z0-9_][\w-]{0,62}+\."
+_HOST_END = r"\.?(?::\d{1,5})?(?![\w(/-]|\.\w)"
+_UNIT = (
+    r"(?:\s?(?:%|(?:[kKMGTP]i?)?[bB](?:ytes?)?|[kKMGT]i|ns|[u\u00b5m]s|msecs?|s|secs?|seconds?|m|mins?|minutes?|h|hours?"
+    r"|days?|milliseconds?|tokens?|px)\b)?"
+)
+_SOURCE_EXTENSION = (
+    r"(?:py|js|mjs|cjs|ts|tsx|jsx|go|rs|c|cc|cpp|cxx|h|hpp|java|kt|rb|php|swift|cs|sh|yml|yaml|json|toml|tf|sql|xml"
+    r"|cfg|ini|txt)"
+)
+# The alphabet that Kubernetes draws the ends of pod names from.
+_POD_END = r"[bcdfghjklmnpqrstvwxz2456789]{5}"
+
+_QUOTED = r"(?P<q>[\"'`])(?P<inner>[^\"'`\n]{0,300})(?:(?P=q)|(?<=[`])|(?<=')')(?=\W|$)"
+_URL = r"(?<![\w+.-])[A-Za-z][\w+.-]{1,20}+://[^\s\"'<>)\]}`,]+|\bgit@[\w.-]{1,80}:[\w./~-]+"
+_UUID = r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
+_EMAIL = r"(?<![\w.+-])[\w.+-]{1,64}+@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"
+_TIME = (
+    r"\b\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?Z| ?[+-]\d\d:?\d\d| UTC| GMT)?)?"
+    r"|\b\d{1,2}(?::\d\d)? ?[ap]m\b(?: \([A-Z]\w{1,20}/\w{1,30}\))?"
+    r"|\b\d{1,2}:\d\d:\d\d(?:[.,]\d+)?\b"
+    rf"|\b(?:{_DAY},? )?(?:{_MONTH} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTH})\b(?:,? \d{{4}})?"
+)
+_DIGEST = r"\bsha\d{1,3}[-:][A-Za-z0-9+/]{3,128}=*|\bh1:[A-Za-z0-9+/]{8,128}=*"
+# Names of standards, whose number is part of the name.
+_STANDARD = (
+    r"\b(?:utf|iso|sha|es|base|x86|md|http|ipv|oauth|log4j)-?\d{1,4}(?:-\d{1,2})?\b"
+    r"|\b(?:UTF|ISO|SHA|ES)-\d{1,4}(?:-\d{1,2})?\b"
+)
+_CODE = (
+    rf"(?i:\b(?=[ehrsncm])(?:{_CODE_WORD}))[\s:=#(\[\"']{{0,4}}(?:with )?-?\d{{1,6}}\b(?![.:]\d)\)?"
+    rf"|\b[1-5]\d\d(?=:? (?:{_REASON}))"
+)
+_ADDRESS_OF_DIGITS = r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?::\d{1,5})?(?![\w.]\d)"
+_ADDRESS_OF_HEX = (
+    r"\[(?=[0-9a-fA-F]{0,4}:)[0-9a-fA-F:]{2,45}(?:%\w+)?\](?::\d+)?"
+    r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
+)
+_PORT = r"(?<![\w:]):{1,3}\d{2,5}\b|\*:\d{2,5}\b|(?<![\w:])::1(?![\w:])"
+_LOCALHOST = r"\b(?:localhost|host\.docker\.internal)(?::\d{1,5})?\b"
+_HOST = (
+    r"(?<![\w./@-])(?=[\w-]{1,63}+\.)"
+    rf"(?:(?:{_LABEL}){{1,8}}{_TLD}{_HOST_END}|(?:{_LABEL}){{2,8}}{_LOOSE_TLD}{_HOST_END})"
+)
+_HOST_AND_PORT = r"(?<![\w.-])[a-z][a-z0-9.-]{1,60}+:\d{2,5}(?![\d:\w]|\.\w)"
+_HOST_BY_WORD = (
+    r"(?<=\bhost )[\w.-]+|(?<=\bhost: )[\w.-]+|(?<=\blookup )[\w.-]+|(?<=ENOTFOUND )[\w.-]+|(?<=EAI_AGAIN )[\w.-]+"
+)
+_DOTTED_HOST_BY_WORD = r"(?<=\bresolve )[\w-]+\.[\w.-]+\w|(?<=connect to )[\w-]+\.[\w.-]+\w"
+_PATH = (
+    r"(?<![\w.@+~%$\\/-])[A-Za-z]:[\\/][^\s\"'<>|*?:;,()`]*(?::\d+(?::\d+)?)?"
+    r"|(?<!\w)\\\\[\w.$-]+\\[^\s\"'<>|*?:;,()`]*"
+    r"|(?<![\w.@+~%$\\/:>)\]-])~?/[\w.@+~%$#=/-]*[\w/](?:\?[\w=&%.,+-]+)?(?::\d+(?::\d+)?)?"
+    r"|(?<![\w.@+~%$#\\/-])[\w.@+~%$-]++[\\/][\w.@+~%$\\/-]*[\w\\/](?::\d+(?::\d+)?)?"
+)
+_HEX = (
+    r"\b0[xX][0-9a-fA-F]+\b|\b(?=[a-f]{0,63}+\d)(?=[0-9]{0,63}+[a-f])[0-9a-f]{7,64}\b"
+    r"|\b(?=[A-F]{0,63}+\d)(?=[0-9]{0,63}+[A-F])[0-9A-F]{8,64}\b"
+)
+_NAMED_ID = r"org|req|proj|run|msg|resp|chatcmpl|call|sess|key|sk|usr|acct|cus|job|task|toolu"
+_STARRED = r"[\w-]{0,40}\*{3,}[\w-]{0,40}"
+_ID = (
+    r"\b(?=[A-Za-z]{0,40}+\d)[A-Za-z0-9]{10,80}\b"
+    rf"|\b(?:{_NAMED_ID})[-_](?=[\w-]{{0,80}}\d)[\w-]{{6,80}}\b"
+)
+_POD = rf"\b[a-z][a-z0-9-]{{1,60}}-[a-z0-9]{{6,10}}-{_POD_END}(?![a-z0-9-])"
+_SOURCE = rf"\b[\w-]{{1,60}}+\.{_SOURCE_EXTENSION}(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\))"
+_NUMBER = (
+    r"\b\d+(?:x\d+)+\b|\b(?:\d+(?:\.\d+)?(?:ms|h|m|s|d)){2,4}\b"
+    rf"|(?:(?<!\w)[-+])?(?<![A-Za-z_\d])v?\d+(?:[.,_]\d+)*(?:[eE][+-]?\d+)?{_UNIT}(?![A-Za-z_\d])"
+    r"|@[~^<>=v]{0,3}\d[\w.+-]*|(?<=[a-z])\d+(?:\.\d+)+\b"
+)
+# Runs of plain words, which are most of a text, are passed over in one step. Words that name what follows them, as a
+# host or a code, are left out.
+_NAMES_HOST = r"(?i:host|lookup|localhost|enotfound|eai_again)"
+_NAMES_DIGITS = (
+    r"(?i:exit|status|http|response|err|code|signal|non|sqlstate|rc|returned|curl|mcp)"
+    r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+)
+_NO_HOST_BEFORE = r"(?<!host )(?<!host: )(?<!lookup )(?<!ENOTFOUND )(?<!EAI_AGAIN )"
+_PLAIN_WORD = r"[A-Za-z_]{1,60}+(?:[,:;.]? |\.?$|(?=[()\[\]{}=<>|]))"
+_PLAIN = rf"{_NO_HOST_BEFORE}(?:(?!{_NAMES_HOST}){_PLAIN_WORD})+"
+_PLAIN_BY_DIGITS = rf"{_NO_HOST_BEFORE}(?:(?!{_NAMES_HOST})(?:(?!{_NAMES_DIGITS})|(?!{_CODE}|{_TIME})){_PLAIN_WORD})+"
+# A number that no other kind of part can start with.
+_PLAIN_NUMBER = rf"(?<![^\s=(\[,]){_NO_HOST_BEFORE}\d{{1,9}}(?=[)\]}}|]|$|[,;](?: |$)| (?![A-Za-z%\u00b5]))"
+
+# No mask starts with these, nor inside a run of letters: both are passed over in one step as well.
+_GAP = r"[ ,;(){}\]<>=!?&|^]+"
+# A word with digits is entered where it starts, and again at a version behind its letters.
+_WORD = r"[A-Za-z_]++(?:\d++(?!\.)[A-Za-z_]*+)*+"
+
+# What a part can need, each a bit, with the marks of which one must stand in the words.
+_DIGIT, _QUOTE, _SLASH, _AT, _DOT, _DASH, _STARS = (1 << bit for bit in range(7))
+_SIGNS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (_DIGIT, tuple("1023456789")),
+    (_QUOTE, ("'", '"', "`")),
+    (_SLASH, ("/", "\\")),
+    (_AT, ("@",)),
+    (_DOT, (".",)),
+    (_DASH, ("-",)),
+    (_STARS, ("***",)),
+)
+ALL_SIGNS = (1 << len(_SIGNS)) - 1
+# (kind, [(signs of which one must be there, pattern)]), in the order of trial.
+_PARTS: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = (
+    ("quoted", ((_QUOTE, _QUOTED),)),
+    ("url", ((_SLASH | _AT, _URL),)),
+    ("uuid", ((_DASH, _UUID),)),
+    ("email", ((_AT, _EMAIL),)),
+    ("time", ((_DIGIT, _TIME),)),
+    ("digest", ((_DIGIT, _DIGEST),)),
+    ("standard", ((_DIGIT, _STANDARD),)),
+    ("code", ((_DIGIT, _CODE),)),
+    (
+        "address",
+        (
+            (_DIGIT, _ADDRESS_OF_DIGITS),
+            (ALL_SIGNS, _ADDRESS_OF_HEX),
+            (_DIGIT, _PORT),
+            (ALL_SIGNS, _LOCALHOST),
+            (_DOT, _HOST),
+            (_DIGIT, _HOST_AND_PORT),
+            (ALL_SIGNS, _HOST_BY_WORD),
+            (_DOT, _DOTTED_HOST_BY_WORD),
+        ),
+    ),
+    ("path", ((_SLASH, _PATH),)),
+    ("hex", ((_DIGIT, _HEX),)),
+    ("id", ((_DASH, r"\bsk-[\w*.-]+"), (_STARS, _STARRED), (_DIGIT, _ID), (_DASH, _POD))),
+    ("source", ((_DIGIT, _SOURCE),)),
+    ("number", ((_DIGIT, _NUMBER),)),
+)
+
+
+@lru_cache(maxsize=1 << len(_SIGNS))
+def alternation(signs: int) -> re.Pattern[str]:
+    """Return the alternation of the parts that words with these signs can have."""
+    kinds = [
+        f"(?:{_PLAIN_BY_DIGITS}|{_GAP})+|(?P<plain_number>{_PLAIN_NUMBER})"
+        if signs & _DIGIT
+        else f"(?:{_PLAIN}|{_GAP})+"
+    ]
+    for kind, parts in _PARTS:
+        possible = "|".join(part for needs, part in parts if needs == ALL_SIGNS or needs & signs)
+        if possible:
+            kinds.append(f"(?P<{kind}>{possible})")
+    return re.compile("|".join((*kinds, "[A-Za-z_]+" if signs & _STARS else rf"{_WORD}|\d+")))
+
+
+def volatile(words: str) -> re.Pattern[str]:
+    """Return the alternation for these words: a match without a named group is to stay as it is."""
+    if not words.isascii():
+        return alternation(ALL_SIGNS)
+    signs = 0
+    for sign, marks in _SIGNS:
+        for mark in marks:
+            if mark in words:
+                signs |= sign
+                break
+    return alternation(signs)
