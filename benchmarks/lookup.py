@@ -75,10 +75,12 @@ select 'local', corpus, item, n, 'lesson', 'L1', 'active', at, 3, n, sha256('x')
   array['failur', 'w' || n % 251, 'n' || n], '{{1,1,1}}'
 from grown join index_corpora using (scope) where tenant = 'local';
 
-insert into index_postings (tenant, corpus, term, document, frequency, length)
-select 'local', corpus, term, n, 1, 3
+insert into index_postings as posting (tenant, corpus, term, block, entries)
+select 'local', corpus, term, n / 256, string_agg(int4send(n) || int2send(1::smallint) || int2send(3::smallint), '')
 from grown join index_corpora using (scope), unnest(array['failur', 'w' || n % 251, 'n' || n]) as term
-where tenant = 'local';
+where tenant = 'local'
+group by corpus, term, n / 256
+on conflict (tenant, corpus, term, block) do update set entries = posting.entries || excluded.entries;
 
 update index_corpora
 set documents = counted.documents, total_length = 3 * counted.documents, issued = {last}

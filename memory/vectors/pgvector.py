@@ -6,38 +6,21 @@ By words alone without an embedder. It needs nothing beside the memory's own dat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString
+from typing import Final
 
-import numpy as np
-
-from memory.errors import FinalError, NotFound, SchemaDiffers
+from memory.errors import FinalError, NotFound
 from memory.postgres.pool import Pool
-from memory.postgres.transaction import Row, Statement, Transaction, statement, tenant_transaction
+from memory.postgres.transaction import tenant_transaction
 from memory.vectors.answer import Asked, ask, found, nothing_there, nothing_to_ask
 from memory.vectors.embedder import Embedder, Vectors
 from memory.vectors.index import Condition, Document, Entry, Found, Generation, Put, Query
-from memory.vectors.pgvector_put import EXACT_DOCUMENTS, GRAPH_DIMENSIONS, SQL, Space, entries_of, vector_text, write
+from memory.vectors.pgvector_put import SQL, Space, entries_of, write
 from memory.vectors.pgvector_put import changes as find_changes
-from memory.vectors.ranking import Candidate, Statistics, rank
-from poimen.contracts.definition import LIBRARY
+from memory.vectors.pgvector_search import Corpora, candidates, searched
+from memory.vectors.ranking import rank
 
-CANDIDATES: Final = 50
-"""Documents that words, and as many that vectors bring up to be ranked."""
-
-COMMON_SHARE: Final = 0.1
 DOCUMENTS_A_TRANSACTION: Final = 200
-SWEPT_AT_ONCE: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Corpora:
-    """What is searched, in the live generation."""
-
-    numbers: list[int]
-    documents: int
-    mean_length: float
-    graphed: bool
-    space: Space
+SWEPT_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +53,12 @@ class PgvectorIndex:
             return nothing_to_ask(asked)
         seconds = max(ends_at - time.monotonic(), 0.001)
         async with tenant_transaction(self.pool, query.tenant, deadline_seconds=seconds) as tx:
-            corpora = await _searched(tx, query)
+            corpora = await searched(tx, query)
             if corpora is None or corpora.documents == 0:
                 return nothing_there(asked)
             asked = self._comparable(asked, corpora)
-            candidates, containing = await _candidates(tx, asked, corpora)
-        statistics = Statistics(corpora.documents, corpora.mean_length, containing)
-        return found(asked, rank(asked.terms, asked.vector, candidates, statistics), corpora.documents)
+            ranked, statistics = await candidates(tx, asked, corpora)
+        return found(asked, rank(asked.terms, asked.vector, ranked, statistics), corpora.documents)
 
     async def health(self, tenant: str, *, deadline_seconds: float) -> Condition:
         """Say whether the tables answer, and whether meaning is compared."""
@@ -132,7 +114,7 @@ class PgvectorIndex:
     def _space(self) -> Space:
         return Space("", 0) if self.embedder is None else Space(self.embedder.name, self.embedder.dimension)
 
-    def _comparable(self, asked: Asked, corpora: _Corpora) -> Asked:
+    def _comparable(self, asked: Asked, corpora: Corpora) -> Asked:
         """Give the query without its vector, when those of the index are of another space."""
         if asked.vector is None or corpora.space == self._space:
             return asked
@@ -178,102 +160,10 @@ class PgvectorIndex:
                 return
             if swept["corpus"] is None:
                 tx.defer(SQL["sweep_generation"], number=swept["number"])
-            elif swept["documents"] < SWEPT_AT_ONCE:
+            elif not swept["taken"]:
                 tx.defer(SQL["sweep_corpus"], corpus=swept["corpus"])
 
 
 def _other_embedder(name: str) -> str:
     made = f"vectors of {name}" if name else "no vectors"
     return f"the index has {made}: run poimen rebuild --index"
-
-
-async def _searched(tx: Transaction, query: Query) -> _Corpora | None:
-    planned, rows = await tx.gather(
-        statement(SQL["plan_searches"]), statement(SQL["live_corpora"], scopes=sorted({query.scope, LIBRARY}))
-    )
-    if planned[0]["iterative_scan"] != "relaxed_order":
-        raise SchemaDiffers("The database's pgvector does not follow its graph as asked; install 0.8 or newer.")
-    if not rows:
-        return None
-    held = [row for row in rows if row["corpus"] is not None]
-    documents = sum(row["documents"] for row in held)
-    return _Corpora(
-        [row["corpus"] for row in held],
-        documents,
-        max(sum(row["total_length"] for row in held) / max(documents, 1), 1.0),
-        any(row["graphed"] for row in held),
-        Space(rows[0]["embedder"], rows[0]["dimension"]),
-    )
-
-
-async def _candidates(tx: Transaction, asked: Asked, corpora: _Corpora) -> tuple[list[Candidate], dict[str, int]]:
-    terms = list(asked.terms)
-    containing: dict[str, int] = {}
-    if corpora.documents > EXACT_DOCUMENTS and asked.vector is not None:
-        # What a tenth of a large scope has tells little and costs most; meaning makes up for it.
-        rows = await tx.rows(SQL["containing"], corpora=corpora.numbers, terms=terms)
-        containing = {row["term"]: row["documents"] for row in rows}
-        terms = [term for term in terms if containing.get(term, 0) <= corpora.documents * COMMON_SHARE]
-    (words, *near) = await tx.gather(*_asked_of_postgres(asked, corpora, terms))
-    places = dict.fromkeys(zip(words[0]["corpora"], words[0]["documents"], strict=True))
-    places |= dict.fromkeys((row["corpus"], row["document"]) for rows in near for row in rows)
-    containing = words[0]["containing"] | containing
-    (rows,) = await tx.gather(
-        statement(
-            SQL["candidates"],
-            corpora=[corpus for corpus, _ in places],
-            documents=[document for _, document in places],
-            terms=list(asked.terms),
-            meant=asked.vector is not None,
-        ),
-        last=True,
-    )
-    return _read(rows[0], corpora.space.dimension), containing
-
-
-def _asked_of_postgres(asked: Asked, corpora: _Corpora, terms: Sequence[str]) -> list[Statement]:
-    values: dict[str, Any] = {"corpora": corpora.numbers, "candidates": CANDIDATES, **_filters(asked.query)}
-    by_words = statement(
-        SQL["best_by_words"],
-        **values,
-        terms=terms,
-        documents=corpora.documents,
-        mean_length=corpora.mean_length,
-    )
-    if asked.vector is None:
-        return [by_words]
-    values["vector"] = vector_text(asked.vector)
-    statements = [by_words, statement(SQL["nearest"], **values)]
-    if corpora.graphed:
-        statements.append(statement(NEAREST_IN_GRAPH[corpora.space.dimension], **values))
-    return statements
-
-
-def _filters(query: Query) -> dict[str, object]:
-    return {
-        "filtered": bool(query.kinds or query.levels or query.not_before),
-        "kinds": list(query.kinds),
-        "levels": list(query.levels),
-        "not_before": query.not_before,
-    }
-
-
-def _read(row: Row, dimension: int) -> list[Candidate]:
-    vectors = np.frombuffer(row["vectors"], ">f4").astype(np.float32).reshape(-1, max(dimension, 1))
-    following = iter(vectors)
-    return [
-        Candidate(item, frequencies, length, next(following) if embedded else None)
-        for item, length, frequencies, embedded in row["documents"]
-    ]
-
-
-def _graphs() -> dict[int, LiteralString]:
-    # A type's modifier cannot be a parameter, and an index is only used for an expression that is its own.
-    query = SQL["nearest_in_graph"]
-    spelled: dict[int, LiteralString] = {
-        256: "256", 384: "384", 512: "512", 768: "768", 1024: "1024", 1536: "1536", 2048: "2048", 3072: "3072",
-    }  # fmt: skip
-    return {dimension: query.replace("384", spelled[dimension]) for dimension in GRAPH_DIMENSIONS}
-
-
-NEAREST_IN_GRAPH: Final = _graphs()

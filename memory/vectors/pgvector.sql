@@ -44,18 +44,40 @@ from unnest(%(corpora)s::bigint[], %(ids)s::text[]) as given (corpus, id)
 join index_documents as known
   on known.tenant = %(tenant)s and known.corpus = given.corpus and known.id = given.id
 
--- name: drop_postings
--- Takes the terms of some documents out.
+-- name: drop_lone_postings
+-- Takes rows of postings out that have no other documents than some.
 with former as materialized (
-  select known.corpus, known.document, unnest(known.terms) as term
+  select known.corpus, word.term, known.document / 256 as block, count(*) as documents
   from unnest(%(corpora)s::bigint[], %(ids)s::text[]) as given (corpus, id)
   join index_documents as known
     on known.tenant = %(tenant)s and known.corpus = given.corpus and known.id = given.id
+  cross join unnest(known.terms) as word (term)
+  group by known.corpus, word.term, known.document / 256
 )
 delete from index_postings as posting
 using former
 where posting.tenant = %(tenant)s and posting.corpus = former.corpus and posting.term = former.term
-  and posting.document = former.document
+  and posting.block = former.block and octet_length(posting.entries) = 8 * former.documents
+
+-- name: drop_postings
+-- Takes the entries of some documents out of the postings.
+with former as materialized (
+  select known.corpus, word.term, known.document / 256 as block, array_agg(int4send(known.document)) as documents
+  from unnest(%(corpora)s::bigint[], %(ids)s::text[]) as given (corpus, id)
+  join index_documents as known
+    on known.tenant = %(tenant)s and known.corpus = given.corpus and known.id = given.id
+  cross join unnest(known.terms) as word (term)
+  group by known.corpus, word.term, known.document / 256
+)
+update index_postings as posting
+set entries = (
+  select coalesce(string_agg(substring(posting.entries from place for 8), ''::bytea order by place), ''::bytea)
+  from generate_series(1, octet_length(posting.entries), 8) as place
+  where substring(posting.entries from place for 4) <> all(former.documents)
+)
+from former
+where posting.tenant = %(tenant)s and posting.corpus = former.corpus and posting.term = former.term
+  and posting.block = former.block
 
 -- name: drop_vectors
 -- Takes the vectors of some documents out.
@@ -82,21 +104,21 @@ set kind = excluded.kind, level = excluded.level, state = excluded.state, record
     frequencies = excluded.frequencies
 
 -- name: put_postings
--- Stores the terms of some documents.
-insert into index_postings (tenant, corpus, term, document, frequency, length)
-select %(tenant)s, given.corpus, word.key, given.document, word.value::integer, given.length
+-- Adds entries to the postings.
+insert into index_postings as posting (tenant, corpus, term, block, entries)
+select %(tenant)s, given.corpus, given.term, given.block, given.entries
 from unnest(
-  %(corpora)s::bigint[], %(documents)s::integer[], %(lengths)s::integer[], %(words)s::jsonb[]
-) as given (corpus, document, length, words)
-cross join jsonb_each(given.words) as word
+  %(corpora)s::bigint[], %(terms)s::text[], %(blocks)s::integer[], %(entries)s::bytea[]
+) as given (corpus, term, block, entries)
+on conflict (tenant, corpus, term, block) do update set entries = posting.entries || excluded.entries
 
 -- name: put_vectors
 -- Stores the vectors of some documents.
-insert into index_vectors (tenant, corpus, document, in_graph, embedding)
-select %(tenant)s, given.corpus, given.document, given.in_graph, given.embedding::vector
+insert into index_vectors (tenant, corpus, document, reached, embedding)
+select %(tenant)s, given.corpus, given.document, given.reached, given.embedding::halfvec
 from unnest(
-  %(corpora)s::bigint[], %(documents)s::integer[], %(in_graph)s::boolean[], %(embeddings)s::text[]
-) as given (corpus, document, in_graph, embedding)
+  %(corpora)s::bigint[], %(documents)s::integer[], %(reached)s::text[], %(embeddings)s::text[]
+) as given (corpus, document, reached, embedding)
 
 -- name: move_versions
 -- Notes that some documents are what a newer event says as well.
@@ -120,13 +142,14 @@ where corpus.tenant = %(tenant)s and corpus.corpus = given.corpus
 -- loads the extension: only then is a value that it does not know refused.
 select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
   set_config(
-    case when '[1]'::vector <=> '[1]'::vector = 0 then 'hnsw.iterative_scan' end, 'relaxed_order', true
+    case when '[1]'::vector <#> '[1]'::vector = -1 then 'hnsw.iterative_scan' end, 'relaxed_order', true
   ) as iterative_scan,
   set_config('hnsw.ef_search', '100', true)
 
 -- name: live_corpora
 -- The live generation, and what some scopes hold in it.
-select generation.embedder, generation.dimension, corpus.corpus, corpus.documents, corpus.total_length, corpus.graphed
+select generation.embedder, generation.dimension, corpus.corpus, corpus.documents, corpus.total_length, corpus.issued,
+  corpus.graphed
 from index_generations as generation
 left join index_corpora as corpus
   on corpus.tenant = generation.tenant and corpus.generation = generation.number
@@ -134,62 +157,30 @@ left join index_corpora as corpus
 where generation.tenant = %(tenant)s and generation.state = 'live'
 order by corpus.corpus
 
--- name: containing
--- How many documents have each term.
-select term, count(*) as documents
+-- name: postings
+-- How many documents have each term, and its entries one behind the other unless there are too many.
+select corpus, term, sum(octet_length(entries)) / 8 as documents,
+  case when sum(octet_length(entries)) / 8 <= %(most)s then string_agg(entries, ''::bytea) end as entries
 from index_postings
 where tenant = %(tenant)s and corpus = any(%(corpora)s::bigint[]) and term = any(%(terms)s::text[])
-group by term
+group by corpus, term
 
--- name: best_by_words
--- The best documents by BM25, ties by id, and how many documents have each term, in one row.
-with matched as materialized (
-  select corpus, document, term, frequency, length
-  from index_postings
-  where tenant = %(tenant)s and corpus = any(%(corpora)s::bigint[]) and term = any(%(terms)s::text[])
-),
-containing as materialized (
-  select term, count(*) as documents,
-    ln(1 + (%(documents)s::double precision - count(*) + 0.5) / (count(*) + 0.5)) as rarity
-  from matched
-  group by term
-),
-allowed as (
-  select corpus, document
-  from index_documents
-  where tenant = %(tenant)s and corpus = any(%(corpora)s::bigint[]) and state = 'active'
-    and (cardinality(%(kinds)s::text[]) = 0 or kind = any(%(kinds)s::text[]))
-    and (cardinality(%(levels)s::text[]) = 0 or level = any(%(levels)s::text[]))
-    and (%(not_before)s::timestamptz is null or recorded_at >= %(not_before)s::timestamptz)
-),
-scored as (
-  select corpus, document,
-    sum(rarity * frequency * 2.2 / (frequency + 1.2 * (0.25 + 0.75 * length / %(mean_length)s::double precision)))
-      as score
-  from matched
-  join containing using (term)
-  where not %(filtered)s or (corpus, document) in (select corpus, document from allowed)
-  group by corpus, document
-  order by score desc
-  fetch first %(candidates)s rows with ties
-),
-best as (
-  select scored.corpus, scored.document
-  from scored
-  join index_documents as known
-    on known.tenant = %(tenant)s and known.corpus = scored.corpus and known.document = scored.document
-    and known.state = 'active'
-  order by scored.score desc, known.id
-  limit %(candidates)s
-)
-select (select coalesce(jsonb_object_agg(term, documents), '{}') from containing) as containing,
-  array(select corpus from best) as corpora, array(select document from best) as documents
+-- name: allowed
+-- The numbers of the active documents that pass the filters.
+select corpus, string_agg(int4send(document), ''::bytea) as documents
+from index_documents
+where tenant = %(tenant)s and corpus = any(%(corpora)s::bigint[]) and state = 'active'
+  and (cardinality(%(kinds)s::text[]) = 0 or kind = any(%(kinds)s::text[]))
+  and (cardinality(%(levels)s::text[]) = 0 or level = any(%(levels)s::text[]))
+  and (%(not_before)s::timestamptz is null or recorded_at >= %(not_before)s::timestamptz)
+group by corpus
 
 -- name: nearest
 -- The nearest documents by cosine, of those that are compared one by one.
 select vector.corpus, vector.document
 from index_vectors as vector
-where vector.tenant = %(tenant)s and vector.corpus = any(%(corpora)s::bigint[]) and not vector.in_graph
+where vector.tenant = %(tenant)s and vector.corpus = any(%(corpora)s::bigint[])
+  and vector.reached = %(reached)s
   and (not %(filtered)s or (vector.corpus, vector.document) in (
     select known.corpus, known.document
     from index_documents as known
@@ -198,7 +189,7 @@ where vector.tenant = %(tenant)s and vector.corpus = any(%(corpora)s::bigint[]) 
       and (cardinality(%(levels)s::text[]) = 0 or known.level = any(%(levels)s::text[]))
       and (%(not_before)s::timestamptz is null or known.recorded_at >= %(not_before)s::timestamptz)
   ))
-order by vector.embedding <=> %(vector)s::vector, vector.document
+order by vector.embedding <#> %(vector)s::halfvec, vector.corpus, vector.document
 limit %(candidates)s
 
 -- name: nearest_in_graph
@@ -206,7 +197,7 @@ limit %(candidates)s
 select vector.corpus, vector.document
 from index_vectors as vector
 where vector.tenant = %(tenant)s and vector.corpus = any(%(corpora)s::bigint[])
-  and vector.in_graph and vector_dims(vector.embedding) = 384
+  and vector.reached = 'graph' and vector_dims(vector.embedding) = 384
   and (not %(filtered)s or exists (
     select from index_documents as known
     where known.tenant = %(tenant)s and known.corpus = vector.corpus and known.document = vector.document
@@ -215,31 +206,34 @@ where vector.tenant = %(tenant)s and vector.corpus = any(%(corpora)s::bigint[])
       and (cardinality(%(levels)s::text[]) = 0 or known.level = any(%(levels)s::text[]))
       and (%(not_before)s::timestamptz is null or known.recorded_at >= %(not_before)s::timestamptz)
   ))
-order by vector.embedding::halfvec(384) <=> %(vector)s::halfvec(384)
+order by vector.embedding::halfvec(384) <#> %(vector)s::halfvec(384)
 limit %(candidates)s
 
+-- name: first_by_id
+-- Of documents that score alike, those with the first ids.
+select known.corpus, known.document
+from unnest(%(corpora)s::bigint[], %(documents)s::integer[]) as given (corpus, document)
+join index_documents as known
+  on known.tenant = %(tenant)s and known.corpus = given.corpus and known.document = given.document
+  and known.state = 'active'
+order by known.id
+limit %(limit)s
+
 -- name: candidates
--- What is ranked of some documents, as aligned lists in one row: ids, lengths, how often they have each term, vectors
--- one behind the other as big-endian 4-byte floats.
-with found as materialized (
-  select known.id, known.length, vector.embedding,
-    (
-      select coalesce(jsonb_object_agg(word.term, word.frequency), '{}')
-      from unnest(known.terms, known.frequencies) as word (term, frequency)
-      where word.term = any(%(terms)s::text[])
-    ) as frequencies
-  from unnest(%(corpora)s::bigint[], %(documents)s::integer[]) as given (corpus, document)
-  join index_documents as known
-    on known.tenant = %(tenant)s and known.corpus = given.corpus and known.document = given.document
-    and known.state = 'active'
-  left join index_vectors as vector
-    on vector.tenant = %(tenant)s and vector.corpus = given.corpus and vector.document = given.document
-    and %(meant)s
-)
-select coalesce(jsonb_agg(jsonb_build_array(id, length, frequencies, embedding is not null) order by id), '[]')
-    as documents,
-  coalesce(string_agg(substring(vector_send(embedding) from 5), ''::bytea order by id), ''::bytea) as vectors
-from found
+-- What is ranked of some documents: ids, lengths, vectors as big-endian 2-byte floats, and how often they have some
+-- terms.
+select known.corpus, known.document, known.id, known.length, halfvec_send(vector.embedding) as vector,
+  case when cardinality(%(terms)s::text[]) > 0 then (
+    select jsonb_object_agg(word.term, word.frequency)
+    from unnest(known.terms, known.frequencies) as word (term, frequency)
+    where word.term = any(%(terms)s::text[])
+  ) end as frequencies
+from unnest(%(corpora)s::bigint[], %(documents)s::integer[]) as given (corpus, document)
+join index_documents as known
+  on known.tenant = %(tenant)s and known.corpus = given.corpus and known.document = given.document
+  and known.state = 'active'
+left join index_vectors as vector
+  on vector.tenant = %(tenant)s and vector.corpus = given.corpus and vector.document = given.document and %(meant)s
 
 -- name: generations
 -- The generations of a tenant that are not dropped, newest first.
@@ -290,30 +284,42 @@ place as materialized (
   order by corpus.corpus
   limit 1
 ),
-chosen as materialized (
-  select known.corpus, known.id
-  from place
-  join index_documents as known on known.tenant = %(tenant)s and known.corpus = place.corpus
-  limit %(limit)s
-),
-gone as (
+documents as (
   delete from index_documents as known
-  using chosen
+  using (
+    select document.corpus, document.id
+    from place
+    join index_documents as document on document.tenant = %(tenant)s and document.corpus = place.corpus
+    limit %(limit)s
+  ) as chosen
   where known.tenant = %(tenant)s and known.corpus = chosen.corpus and known.id = chosen.id
-  returning known.corpus, known.document, known.terms
+  returning known.id
 ),
 postings as (
   delete from index_postings as posting
-  using (select corpus, document, unnest(terms) as term from gone) as former
-  where posting.tenant = %(tenant)s and posting.corpus = former.corpus and posting.term = former.term
-    and posting.document = former.document
+  using (
+    select entry.corpus, entry.term, entry.block
+    from place
+    join index_postings as entry on entry.tenant = %(tenant)s and entry.corpus = place.corpus
+    limit %(limit)s
+  ) as chosen
+  where posting.tenant = %(tenant)s and posting.corpus = chosen.corpus and posting.term = chosen.term
+    and posting.block = chosen.block
+  returning posting.term
 ),
 vectors as (
   delete from index_vectors as vector
-  using gone
-  where vector.tenant = %(tenant)s and vector.corpus = gone.corpus and vector.document = gone.document
+  using (
+    select embedded.corpus, embedded.document
+    from place
+    join index_vectors as embedded on embedded.tenant = %(tenant)s and embedded.corpus = place.corpus
+    limit %(limit)s
+  ) as chosen
+  where vector.tenant = %(tenant)s and vector.corpus = chosen.corpus and vector.document = chosen.document
+  returning vector.document
 )
-select doomed.number, place.corpus, (select count(*) from gone) as documents
+select doomed.number, place.corpus,
+  (select count(*) from documents) + (select count(*) from postings) + (select count(*) from vectors) as taken
 from doomed left join place on true
 
 -- name: sweep_corpus

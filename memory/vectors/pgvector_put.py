@@ -1,10 +1,11 @@
 """Write documents to the index in Postgres: which of them are new, and all that follows from it in one transaction."""
 
 import json
+import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -22,6 +23,16 @@ EXACT_DOCUMENTS: Final = 10_000
 
 GRAPH_DIMENSIONS: Final = frozenset({256, 384, 512, 768, 1024, 1536, 2048, 3072})
 
+LONGEST_BESIDE: Final = 1024
+"""The largest dimension whose vectors fit an entry of an index."""
+
+BLOCK: Final = 256
+"""Documents, by number, whose entries for a term are one row of the postings."""
+
+_POSTING: Final = struct.Struct(">IHH")
+_LARGEST: Final = 2**16 - 1
+
+Reached = Literal["scan", "long", "graph"]
 Place = tuple[int, str]
 """A corpus and an id in it."""
 
@@ -57,7 +68,7 @@ class _Change:
     number: int
     entry: Entry
     former: Row | None
-    in_graph: bool
+    reached: Reached
 
 
 @dataclass(slots=True)
@@ -125,7 +136,8 @@ async def changes(tx: Transaction, entries: Sequence[Entry], space: Space) -> Ch
 
 def _compare(found: Changes, corpus: Row, entries: Sequence[Entry], there: Mapping[Place, Row], space: Space) -> None:
     issued = corpus["issued"]
-    in_graph = corpus["documents"] >= EXACT_DOCUMENTS and space.dimension in GRAPH_DIMENSIONS
+    graph = corpus["documents"] >= EXACT_DOCUMENTS and space.dimension in GRAPH_DIMENSIONS
+    reached: Reached = "graph" if graph else one_by_one(space.dimension)
     for entry in entries:
         document = entry.document
         former = there.get((corpus["corpus"], document.id))
@@ -136,8 +148,13 @@ def _compare(found: Changes, corpus: Row, entries: Sequence[Entry], there: Mappi
             continue
         issued += former is None
         number = issued if former is None else former["document"]
-        found.changed.append(_Change(corpus["corpus"], number, entry, former, in_graph))
+        found.changed.append(_Change(corpus["corpus"], number, entry, former, reached))
     found.issued[corpus["corpus"]] = issued
+
+
+def one_by_one(dimension: int) -> Literal["scan", "long"]:
+    """Say how vectors of a dimension are reached without a graph."""
+    return "scan" if dimension <= LONGEST_BESIDE else "long"
 
 
 def write(tx: Transaction, found: Changes, vectors: Mapping[str, Vectors]) -> None:
@@ -149,7 +166,9 @@ def write(tx: Transaction, found: Changes, vectors: Mapping[str, Vectors]) -> No
         return
     replaced = [one for one in found.changed if one.former is not None]
     if replaced:
-        tx.defer(SQL["drop_postings"], **_places([(one.corpus, one.entry.document.id) for one in replaced]))
+        places = _places([(one.corpus, one.entry.document.id) for one in replaced])
+        tx.defer(SQL["drop_lone_postings"], **places)
+        tx.defer(SQL["drop_postings"], **places)
         tx.defer(SQL["drop_vectors"], **_numbers(replaced))
     _write_words(tx, found.changed)
     _write_vectors(tx, found.changed, vectors)
@@ -158,23 +177,34 @@ def write(tx: Transaction, found: Changes, vectors: Mapping[str, Vectors]) -> No
 
 def _write_words(tx: Transaction, changed: Sequence[_Change]) -> None:
     documents = [one.entry.document for one in changed]
-    words = {
-        **_numbers(changed),
-        "lengths": [one.entry.length for one in changed],
-        "words": [jsonb(one.entry.words) for one in changed],
-    }
     tx.defer(
         SQL["put_documents"],
-        **words,
+        **_numbers(changed),
         ids=[document.id for document in documents],
         kinds=[document.kind for document in documents],
         levels=[document.level for document in documents],
         states=[document.state for document in documents],
         recorded_at=[document.recorded_at for document in documents],
+        lengths=[one.entry.length for one in changed],
         versions=[document.version for document in documents],
         digests=[document.digest for document in documents],
+        words=[jsonb(one.entry.words) for one in changed],
     )
-    tx.defer(SQL["put_postings"], **words)
+    postings: dict[tuple[int, str, int], list[bytes]] = {}
+    for one in changed:
+        block, length = one.number // BLOCK, min(one.entry.length, _LARGEST)
+        for term, frequency in one.entry.words.items():
+            entry = _POSTING.pack(one.number, min(frequency, _LARGEST), length)
+            postings.setdefault((one.corpus, term, block), []).append(entry)
+    # In one order, so that who waits for whom is never a circle.
+    keys = sorted(postings)
+    tx.defer(
+        SQL["put_postings"],
+        corpora=[corpus for corpus, _, _ in keys],
+        terms=[term for _, term, _ in keys],
+        blocks=[block for _, _, block in keys],
+        entries=[b"".join(postings[key]) for key in keys],
+    )
 
 
 def _write_vectors(tx: Transaction, changed: Sequence[_Change], vectors: Mapping[str, Vectors]) -> None:
@@ -183,7 +213,7 @@ def _write_vectors(tx: Transaction, changed: Sequence[_Change], vectors: Mapping
         tx.defer(
             SQL["put_vectors"],
             **_numbers(meant),
-            in_graph=[one.in_graph for one in meant],
+            reached=[one.reached for one in meant],
             embeddings=[vector_text(vectors[one.entry.text]) for one in meant],
         )
 
@@ -194,7 +224,7 @@ def _count(tx: Transaction, found: Changes) -> None:
         former = one.former if one.former is not None and one.former["state"] == "active" else None
         added[one.corpus] += one.entry.active - (former is not None)
         lengths[one.corpus] += one.entry.length - (former["length"] if former is not None else 0)
-        if one.in_graph:
+        if one.reached == "graph":
             graphed.add(one.corpus)
     corpora = sorted({one.corpus for one in found.changed})
     tx.defer(
@@ -208,8 +238,10 @@ def _count(tx: Transaction, found: Changes) -> None:
 
 
 def vector_text(vector: Vectors) -> str:
-    """Give a vector as pgvector reads it, exactly."""
-    return json.dumps(np.asarray(vector, np.float32).tolist())
+    """Give a vector as pgvector reads it: of length 1, and no number too small for two bytes."""
+    values = np.asarray(vector, np.float64)
+    length = float(np.linalg.norm(values))
+    return json.dumps((values / length if length > 0 else values).astype(np.float16).astype(float).tolist())
 
 
 def _places(places: Sequence[Place]) -> dict[str, Any]:

@@ -136,8 +136,7 @@ def _by_words(terms: Sequence[str], candidates: Sequence[Candidate], statistics:
     lower = function_words if len(function_words) < len(wanted) else frozenset[str]()
     rarity = np.array([_rarity(statistics.containing.get(term, 0), statistics.documents) for term in wanted])
     importance = np.array([FUNCTION_WORD_WEIGHT if term in lower else 1.0 for term in wanted])
-    shape = (len(candidates), len(wanted))
-    counts = np.array([[one.frequencies.get(term, 0) for term in wanted] for one in candidates], float).reshape(shape)
+    counts = _counts(wanted, candidates)
     lengths = np.array([one.length for one in candidates], float)
     relative = lengths / statistics.mean_length if statistics.mean_length > 0 else np.ones(len(candidates))
     slack = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * relative)
@@ -145,6 +144,17 @@ def _by_words(terms: Sequence[str], candidates: Sequence[Candidate], statistics:
     strength = importance * rarity**RARITY_POWER
     weights = dict(zip(wanted, (importance * rarity).tolist(), strict=True))
     return _Words(weights, saturated @ strength, float(strength.sum()))
+
+
+def _counts(wanted: Sequence[str], candidates: Sequence[Candidate]) -> Numbers:
+    # Of a long query's terms each candidate has a few: to ask for each of them costs more than all the rest.
+    column = {term: at for at, term in enumerate(wanted)}
+    counts = np.zeros((len(candidates), len(wanted)))
+    for row, one in enumerate(candidates):
+        for term, frequency in one.frequencies.items():
+            if term in column:
+                counts[row, column[term]] = frequency
+    return counts
 
 
 def _rarity(containing: int, documents: int) -> float:
@@ -198,7 +208,7 @@ def _meaning_weight(scores: Numbers) -> float:
 
 
 def _ranked(candidate: Candidate, score: float, cosine: float | None, at: int, words: _Words) -> Ranked:
-    matched = [term for term in words.weights if candidate.frequencies.get(term, 0) > 0]
+    matched = [term for term, frequency in candidate.frequencies.items() if frequency > 0 and term in words.weights]
     matched.sort(key=lambda term: (-words.weights[term], term))
     by_words = min(float(words.scores[at]) / words.perfect, 1.0) if words.perfect > 0 else 0.0
     return Ranked(candidate.id, min(max(score, 0.0), 1.0), by_words, cosine, tuple(matched))

@@ -57,8 +57,8 @@ insert into followers (tenant, name, cursor_tx) values ('local', 'vectors', '210
 # Some of the scope's are in the graph.
 VECTORS = """
 insert into index_vectors
-select tenant, corpus, document, in_graph,
-  array(select sin(document * at) from generate_series(1, case when in_graph then 384 else 8 end) as at)::vector
+select tenant, corpus, document, case when in_graph then 'graph' else 'scan' end,
+  array(select sin(document * at) from generate_series(1, case when in_graph then 384 else 8 end) as at)::halfvec
 from (
   select *, document % 40 = 0 and scope = 'scope-1' as in_graph
   from index_documents join index_corpora using (tenant, corpus)
@@ -104,10 +104,9 @@ async def scans(database: Database) -> dict[str, int]:
 
 SIGNATURES = ["s1:c4ca4238a0b923820dcc509a6f75849b", "s1:x"]
 ISSUE = {"scope": SCOPE, "signatures": SIGNATURES, "alike": SIGNATURES, "limit": 5}
-WORDS = {"corpora": [1], "terms": ["failur", "w17"], "documents": 1000, "mean_length": 3.0, "candidates": 50}
 MEANING = {"corpora": [1], "candidates": 50, "vector": str([1.0] * 8)}
 GRAPH = {**MEANING, "vector": str([1.0] * 384)}
-UNFILTERED = {"filtered": False, "kinds": [], "levels": [], "not_before": None}
+UNFILTERED: dict[str, object] = {"filtered": False, "kinds": [], "levels": [], "not_before": None}
 LOOK_UPS: dict[str, dict[str, object]] = {
     "aliases/alias_in_force": {"scope": SCOPE, "signature": "s1:x"},
     "aliases/signatures_like": {"scope": SCOPE, "beginning": "s1:c4ca"},
@@ -157,9 +156,10 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     },
     "step_knowledge/signature_words": {"scope": SCOPE, "signature": "s1:x"},
     "vectors/answer": {},
-    "vectors/best_by_words": {**WORDS, **UNFILTERED},
+    "vectors/allowed": {"corpora": [1], **UNFILTERED},
     "vectors/candidates": {"corpora": [1, 1], "documents": [1017, 1018], "terms": ["failur"], "meant": True},
-    "vectors/containing": {"corpora": [1], "terms": ["failur", "w17"]},
+    "vectors/first_by_id": {"corpora": [1, 1], "documents": [1017, 1018], "limit": 1},
+    "vectors/postings": {"corpora": [1], "terms": ["failur", "w17"], "most": 1000},
     "vectors/entries": {"number": 1, "scope": SCOPE, "id": "les-7", "limit": 20},
     "vectors/generations": {},
     "vectors/live_corpora": {"scopes": ["@library", SCOPE]},
@@ -168,7 +168,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "vectors/items_after": {"scope": SCOPE, "id": "les-7", "limit": 20},
     "vectors/items_changed_after": {"changed_at": "2020-01-01T00:00:00Z", "id": "", "limit": 20},
     "vectors/known_documents": {"corpora": [1, 1], "ids": ["les-1", "les-2"]},
-    "vectors/nearest": {**MEANING, **UNFILTERED},
+    "vectors/nearest": {**MEANING, **UNFILTERED, "reached": "scan"},
     "vectors/nearest_in_graph": {**GRAPH, **UNFILTERED},
     "vectors/some_items": {"ids": ["les-1", "les-2"]},
     "verify/items_not_as_recorded": {"after": 5, "last": 9},
