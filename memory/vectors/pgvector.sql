@@ -138,9 +138,11 @@ from unnest(
 where corpus.tenant = %(tenant)s and corpus.corpus = given.corpus
 
 -- name: plan_searches
--- Has each search planned for its own values, and the graph followed until enough of the scope is found. The distance
--- loads the extension: only then is a value that it does not know refused.
+-- Has each search planned for its own values and by index, though a table be small or not analysed yet, and the graph
+-- followed until enough of the scope is found. The distance loads the extension: only then is a value that it does not
+-- know refused.
 select set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
+  set_config('enable_seqscan', 'off', true),
   set_config(
     case when '[1]'::vector <#> '[1]'::vector = -1 then 'hnsw.iterative_scan' end, 'relaxed_order', true
   ) as iterative_scan,
