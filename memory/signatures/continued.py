@@ -13,15 +13,20 @@ _COUNTED = re.compile(r"[:.] \d+ (?:\w+ ){0,2}errors? (?:for|in|found)\b")
 
 # `error: failed to parse manifest at `a/Cargo.toml``, `Invalid workflow file: ci.yml#L12`: the next line says why.
 _FILE_ALONE = re.compile(
-    r"(?i)(?:error: )?(?:failed to (?:parse|load|read)|invalid|could not (?:parse|load)"
+    r"(?i:(?:error: )?(?:failed to (?:parse|load|read)|invalid|could not (?:parse|load)"
     r"|cannot (?:parse|load)|error (?:in|parsing))\b"
-    r".{0,80}?[\s`'\"][^\s`'\"]{0,300}\.[a-z]{1,10}(?:#L\d+|:\d+(?::\d+)?)?[`'\"]?[.:]?$"
+    r".{0,80}?[\s`'\"][^\s`'\"]{0,300}\.[a-z]{1,10}(?:#L\d+|:\d+(?::\d+)?)?[`'\"]?[.:]?$)"
+    r"|(?i:\w{1,30} error in) .{1,120}\([^\s()]{1,300}\.\w{1,10}\)$"
 )
 # `ERROR in ./src/a.js 3:0-20` above what is wrong there
 _PLACE_BEFORE = re.compile(r"(?i)error in \S{1,300}(?: \d+:\d+(?:-\d+(?::\d+)?)?)?$")
 _CAUSED = re.compile(r"(?i)(?:caused by|cause):(?:\s+(?P<words>\S.*))?$")
 # `==> At key: repos`, `=====> Missing required key: hooks`: the last step says it.
 _STEPS = re.compile(r"=+> \S")
+_FRAME = re.compile(r"\S{1,300}:\d+:in [`']")
+# `2 errors occurred:`, `Error making API request.` above `* permission denied`
+_BULLET = re.compile(r"\* (?P<words>\S.*)$")
+_BULLET_LINES = 5
 _PROBLEM = re.compile(r"Problem \d+$")
 _PLACE_ALONE = re.compile(r"(?i).{0,60}\bline \d+,? col(?:umn)? \d+$")
 _EXCERPT = re.compile(r"\d{0,8}\s{0,4}\|")
@@ -52,25 +57,46 @@ def _behind_excerpt(lines: Sequence[Line], at: int, words: str) -> str:
     return next((said for said in below if not _EXCERPT.match(said)), words)
 
 
+def _reason(lines: Sequence[Line], place: int, below: str) -> str:
+    """What the lines below say in one of the ways to list a reason, "" where they do not."""
+    if _CAUSED.match(below):
+        return _cause_below(lines, place)
+    if _STEPS.match(below):
+        steps = takewhile(_STEPS.match, (line.words for line in lines[place + 1 : place + _MOST_CAUSES]))
+        return list(steps)[-1].lstrip("=> ")
+    if lines[place].words[-1:] in {".", ":"}:
+        bullets = (_BULLET.match(line.words) for line in lines[place + 1 : place + 1 + _BULLET_LINES])
+        return next((found["words"] for found in bullets if found), "")
+    return ""
+
+
+def _replaced(words: str, below: Sequence[str]) -> str:
+    """The line below where it says everything, "" where it does not."""
+    if _PLACE_BEFORE.match(words):
+        return below[0]
+    return below[1].removeprefix("- ") if len(below) > 1 and _PROBLEM.match(below[0]) else ""
+
+
 def continued(lines: Sequence[Line], place: int) -> str:
-    """Return the line, with the lines below it where it only announces or counts them."""
+    """Return the line, with the lines below it where it only announces or counts them, or where they say why."""
     words = lines[place].words
     below = [line.words for line in lines[place + 1 : place + 3]]
-    cause = _cause_below(lines, place) if below and _CAUSED.match(below[0]) else ""
-    if cause:
-        return f"{words}: {cause}"
-    if below and _FILE_ALONE.match(words):
+    if not below:
+        return words
+    reason = _reason(lines, place, below[0])
+    if reason:
+        return f"{words} {reason}"
+    if _FILE_ALONE.match(words):
         return f"{words} {_behind_excerpt(lines, place + 1, below[0])}"
-    if below and _STEPS.match(below[0]):
-        steps = takewhile(_STEPS.match, (line.words for line in lines[place + 1 : place + _MOST_CAUSES]))
-        return f"{words} {list(steps)[-1].lstrip('=> ')}"
-    if below and _PLACE_BEFORE.match(words):
-        return below[0]
-    if len(below) > 1 and _PROBLEM.match(below[0]):
-        return below[1].removeprefix("- ")
-    if below and _COUNTED.search(words):
+    if _COUNTED.search(words):
         return " ".join([words, *below])
-    if not below or not words.endswith(":") or " " not in words:
+    return _replaced(words, below) or _announced(lines, place, below)
+
+
+def _announced(lines: Sequence[Line], place: int, below: Sequence[str]) -> str:
+    """The line, or what it announces with a colon at its end."""
+    words = lines[place].words
+    if not words.endswith(":") or " " not in words or _FRAME.match(below[0]):
         return words
     if below[0].endswith(":"):
         return below[1] if _ANNOUNCED.match(words) and _ANNOUNCED.match(below[0]) and len(below) > 1 else words

@@ -94,7 +94,7 @@ _PASSES: tuple[Pass, ...] = (
             r".{0,1500}?\)(?=\W|$)"
             r"|,? (?:expected one of|valid (?:options|values|choices)(?: are)?:?|must be one of:?"
             r"|supported values are:?|Valid options are|available (?:options|choices|values)(?: are)?:?"
-            r"|available \w{1,30}:) .{0,1500}$"
+            r"|[Aa]vailable \w{1,30}:) .{0,1500}$"
         ),
     ),
     Pass(

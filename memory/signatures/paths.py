@@ -7,12 +7,16 @@ import re
 _TEMPORARY = re.compile(r"(?i)[\\/](?:tmp|temp|var[\\/]folders|t)[\\/](?:[^\\/]*)$")
 _EXTENSION = re.compile(r"^(?P<stem>[\w.@+~%$ -]{1,120}?)\.(?P<extension>[A-Za-z][A-Za-z0-9]{0,9})$")
 _SLASH = re.compile(r"[\\/]")
+# `/nix/store/<hash>-name-1.2.drv`
+_STORED = re.compile(
+    r"(?=[a-z]{0,40}+\d)[0-9a-z]{24,64}-(?P<name>[A-Za-z][\w+.-]{0,80}?)(?:-\d[\w.]{0,40})?(?:\.drv)?$"
+)
 _DOT_FILE = re.compile(r"\.[a-z][\w.-]{1,40}")
 _LONG_NUMBER = re.compile(r"\d{3,}")
 _CAPITALS = re.compile(r"[a-z][A-Z]|[A-Z]{2}")
 _FRACTION = re.compile(r"[\d.]+/[\d.]+[A-Za-z]{0,3}")
 _NUMBER_STEP = re.compile(r"(?:^|/)\d+(?:\.\d+)?(?:/|$)")
-_VERSION_BEHIND = re.compile(r"[@:]v?[\w.+-]*$")
+_VERSION_BEHIND = re.compile(r"[@:]v?[\w.+-]*$|/v?\d{1,6}(?:\.[\w-]{1,20}){1,4}$")
 _PLACE = re.compile(r":\d+(?::\d+)?$")
 _CODE_HOST = re.compile(r"(?:[\w-]+\.)+[a-z]{2,6}/")
 # Words before an identifier that say that it is one, so that it is kept whole.
@@ -63,6 +67,9 @@ def path_name(path: str) -> str:
     """Return what of a path stays: the file's own name where it has one that a person chose, else `<path>`."""
     path = _PLACE.sub("", path).rstrip("\\/")
     name = _SLASH.split(path)[-1]
+    stored = _STORED.match(name)
+    if stored:
+        return stored["name"]
     found = _EXTENSION.match(name)
     if found is None:
         return name if _DOT_FILE.fullmatch(name) and not _LONG_NUMBER.search(name) else "<path>"

@@ -23,6 +23,7 @@ _PART = re.compile(
     r"|[\w$]+: )"
 )
 _HEAD_DISTANCE = 12
+_MESSAGE_LINES = 3
 _LONGEST_TRACE = 400
 
 
@@ -71,16 +72,23 @@ def _top_function(lines: Sequence[Line], place: int) -> tuple[tuple[str, str], .
     return ()
 
 
+def _with_message(lines: Sequence[Line], place: int, frame: int, words: str) -> str:
+    """The words, and the message where it only begins on their line or stands between them and the frames."""
+    if words.endswith((": {", ": [")):
+        return f"{words[:-1]}{_body_below(lines, place)}"
+    if words.endswith(":") and " " not in words:
+        return " ".join([words, *(line.words for line in lines[place + 1 : frame][-_MESSAGE_LINES:])])
+    return words
+
+
 def find_stack(lines: Sequence[Line], _text: str) -> Finding | None:
     """Find the exception above the first run of `at …` frames, or the root cause it names."""
     frame = next((p for p, line in enumerate(lines) if p and line.indent and _AT.match(line.words)), None)
     head = None if frame is None else _head_before(lines, frame)
-    if head is None:
+    if frame is None or head is None:
         return None
     place, words = _root_cause(lines, head) or (head, lines[head].words)
-    words = _named(words)
-    if words.endswith((": {", ": [")):
-        words = f"{words[:-1]}{_body_below(lines, place)}"
+    words = _with_message(lines, place, frame, _named(words))
     # A message that only announces what the lines below say must not win over a shape that reads those.
     rank = Rank.TOOL if words.endswith(":") and " " in words else Rank.TRACEBACK
     bare = " " not in words and words.find(":") in {-1, len(words) - 1}

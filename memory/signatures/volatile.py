@@ -59,6 +59,7 @@ _DIGEST = r"\bsha\d{1,3}[-:][A-Za-z0-9+/]{3,128}=*|\bh1:[A-Za-z0-9+/]{8,128}=*"
 # Names of standards, whose number is part of the name.
 _STANDARD = (
     r"\b(?:utf|iso|sha|es|base|x86|md|http|ipv|oauth|log4j)-?\d{1,4}(?:-\d{1,2})?\b"
+    r"|\b(?:ORA|TNS|PLS|DPY|DPI|RMAN|SP2)-\d{4,5}\b"
     r"|\b(?:UTF|ISO|SHA|ES)-\d{1,4}(?:-\d{1,2})?\b"
 )
 _CODE = (

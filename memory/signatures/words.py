@@ -62,7 +62,7 @@ _HINT = re.compile(
     r"|statement|please|usage|info|debug"
     r"|trace|warn(?:ing)?|deprecat\w+|use|view|check|a complete log|learn more|available|caused by$"
     r"|at\b|in\b|suggestion"
-    r"|node:internal\S*"
+    r"|node:internal\S*|\S{1,200}:\d+:in"
     r"|npm notice|npm warn|where:|require stack|-|\*|-->|#|>|\d+ ?\||\^|\+|added|collecting|downloading"
     r"|successfully|\[info\]|\[warn\w*\]"
     r"|\[notice\]|location|possible|stdout|stderr|options|more details|node\.js v\S+|\(use)(?=[:\s]|$"
@@ -118,7 +118,7 @@ _TYPED = re.compile(
     r"(?:<?[\w./-]{1,200}+>?:\d+: )?(?:[\w$]{1,80}+[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception"
     r"|Violation|Failure|Fault"
     r"|Timeout|Expired|Interrupt|Detected|Warning|Exit|NotFound)\w{0,40}"
-    r"(?: \[[\w-]{1,60}\])?(?:: .+|$)"
+    r"(?: \[[\w-]{1,60}\])?(?:: .+| \(.+\):?$|$)"
 )
 _CODED_MARKS = (" (error): ", " (warning): ", " (info): ", " (style): ")
 _TYPED_MARKS = (
