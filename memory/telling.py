@@ -25,6 +25,8 @@ class AttemptTold:
     applied: AppliedAction
     advice: RetryAdvice | None
     next_move: str
+    # What was wrong with what it left behind, such as a report that could not be read.
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +71,13 @@ def _before(told: StepTold) -> Iterator[str]:
 
 
 def _attempt(attempt: AttemptTold, following: AttemptTold | None, told: StepTold) -> Iterator[str]:
-    if not attempt.failed:
-        return
+    if attempt.failed:
+        yield from _failure(attempt, following, told)
+    for warning in attempt.warnings:
+        yield f"attempt {attempt.number}, warning: {warning}"
+
+
+def _failure(attempt: AttemptTold, following: AttemptTold | None, told: StepTold) -> Iterator[str]:
     seen = f", seen in {counted(attempt.seen_runs, 'earlier run')}" if attempt.seen_runs else ""
     key = f" ({attempt.signature[:7]}…{seen})" if attempt.signature else ""
     yield f"attempt {attempt.number} failed{_after(attempt.applied)}: {attempt.title or 'not recognised'}{key}"
@@ -130,7 +137,7 @@ def _end(told: StepTold) -> str:
         parts.append("not ended yet, as far as is on record")
     elif told.end == "succeeded":
         parts.append(f"passed, attempt {last}")
-    elif _COUNTS.match(told.reason):
+    elif _COUNTS.match(told.reason) or last == 0:
         parts.append(f"{told.end}: {told.reason}")
     else:
         parts.append(f"{told.end} after {counted(last, 'attempt')}: {told.reason}")

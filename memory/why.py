@@ -184,4 +184,5 @@ def _attempt(number: int, record: AttemptRecord | None, known: _Facts) -> Attemp
         applied=applied,
         advice=advice,
         next_move=record.next_move if record else "",
+        warnings=record.warnings if record else (),
     )

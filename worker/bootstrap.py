@@ -79,6 +79,8 @@ def _worker(
         workflows=workflows,
         workflow_runner=RUNNER,
         max_concurrent_activities=slots,
+        # A cancel reaches a command with the answer to a heartbeat: the SDK spaces them by seconds.
+        max_heartbeat_throttle_interval=timedelta(seconds=1),
         graceful_shutdown_timeout=timedelta(seconds=settings.values["grace_seconds"]),
         identity=settings.identity,
     )

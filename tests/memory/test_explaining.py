@@ -3,7 +3,7 @@ import pytest
 from memory.document import document
 from memory.errors import NotFound
 from memory.stores import Stores
-from memory.telling import StepTold, tell_step
+from memory.telling import AttemptTold, StepTold, tell_step
 from memory.why import explain
 from poimen.contracts.memory_calls import AppliedAction, DocumentDecision
 from tests.memory.acted_step import Acted, ActedStep, caller, cured_by, incurable
@@ -69,22 +69,47 @@ async def test_steps_stand_in_the_order_they_began(stores: Stores) -> None:
     assert [step.step for step in (await explain(stores, "local", "rel-1")).steps] == ["slow", "fast"]
 
 
-def test_a_reason_that_counts_the_attempts_is_not_told_twice() -> None:
-    told = StepTold(
+def _step_told(end: str, reason: str, *attempts: AttemptTold) -> StepTold:
+    return StepTold(
         step="serve",
         visit=1,
         branch=None,
-        end="failed",
-        reason="1 of 1 attempts failed",
+        end=end,
+        reason=reason,
         observed=False,
         prevention=None,
         held_out=False,
-        attempts=(),
+        attempts=attempts,
         delivered=(),
         empty_reasons=(),
         silent_tiers=(),
     )
-    assert tell_step(told) == ["failed: 1 of 1 attempts failed"]
+
+
+def test_a_reason_that_counts_the_attempts_is_not_told_twice() -> None:
+    assert tell_step(_step_told("failed", "1 of 1 attempts failed")) == ["failed: 1 of 1 attempts failed"]
+
+
+def test_a_step_stopped_in_its_first_attempt_counts_none() -> None:
+    reason = "the step was cancelled during attempt 1"
+    assert tell_step(_step_told("cancelled", reason)) == [f"cancelled: {reason}"]
+
+
+def test_a_report_that_could_not_be_read_is_told_also_when_the_attempt_passed() -> None:
+    passed = AttemptTold(
+        number=1,
+        failed=False,
+        source=None,
+        signature=None,
+        title=None,
+        seen_runs=0,
+        applied=AppliedAction(),
+        advice=None,
+        next_move="",
+        warnings=("the report is not JSON; it was not read",),
+    )
+    lines = tell_step(_step_told("succeeded", "", passed))
+    assert lines == ["attempt 1, warning: the report is not JSON; it was not read", "passed, attempt 1"]
 
 
 async def test_an_unknown_run_and_an_unknown_step_are_told_clearly(stores: Stores) -> None:

@@ -14,12 +14,12 @@ from temporalio.client import Client, WorkflowHandle
 
 from activities.boundary import MemoryActivities
 from memory.errors import StoreUnavailable
-from memory.journal import Follower
-from memory.vectors.project import FOLLOWER, index_projection
+from memory.vectors.project import index_follower
 from tests.fixtures_postgres import Database
 from tests.tcp_proxy import TcpProxy
 from tests.workflows.conftest import Harness, StandInMemory, appears, one_phase, opened_stores, step, workers
 
+INDEX_TABLES = "index_generations, index_corpora, index_documents, index_postings, index_vectors"
 Break = Callable[[TcpProxy], Awaitable[None]]
 
 
@@ -131,7 +131,7 @@ async def test_a_vault_that_is_gone_costs_nothing_else(remembering: Harness) -> 
 async def test_an_index_that_is_down_costs_nothing_else_and_catches_up(
     remembering: Harness, database: Database, tmp_path: Path
 ) -> None:
-    await database.run_sql("REVOKE ALL ON lexical_documents, lexical_postings FROM poimen_app;")
+    await database.run_sql(f"REVOKE ALL ON {INDEX_TABLES} FROM poimen_app;")
     body = step("build", "test -e mark || { touch mark; echo 'OSError: [Errno 28] zebra'; exit 1; }")
 
     handle = await remembering.start(one_phase(body), f"index-{uuid.uuid4().hex[:8]}")
@@ -143,10 +143,10 @@ async def test_an_index_that_is_down_costs_nothing_else_and_catches_up(
     # The step's end, the phase's and the run's, and the failure with what ended it.
     assert await _kinds(database) == [*["decision_documented"] * 3, "error_analyzed", "execution_learned"]
     async with opened_stores(database.app_dsn, tmp_path) as stores:
-        follower = Follower(stores.pool, "local", FOLLOWER, index_projection(stores))
+        follower = index_follower(stores, "local")
         with pytest.raises(StoreUnavailable):
             await follower.step()
-        await database.run_sql("GRANT ALL ON lexical_documents, lexical_postings TO poimen_app;")
+        await database.run_sql(f"GRANT ALL ON {INDEX_TABLES} TO poimen_app;")
         while await follower.step():
             pass
         asked = {"scope": "acme/api", "query": "zebra", "tiers": ["vectors"]}
