@@ -1,7 +1,6 @@
 """What is written to OpenSearch, in bulk, and what became of each document; pure."""
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -12,7 +11,7 @@ from memory.vectors.answer import clean
 from memory.vectors.embedder import Vectors
 from memory.vectors.index import Document
 from memory.vectors.opensearch_mapping import StoredGeneration, document_id
-from memory.vectors.opensearch_queries import microseconds, packed_vector
+from memory.vectors.opensearch_queries import microseconds, packed
 from memory.vectors.tokens import terms
 
 BULK_BYTES: Final = 2_000_000
@@ -71,11 +70,13 @@ def source_of(document: Document, text: str, vector: Vectors | None) -> str:
     }
     if document.recorded_at is not None:
         source["recorded_at"] = microseconds(document.recorded_at)
-    if words:
-        source |= {"lex": " ".join(words.elements()), "words": _counted(words)}
     # The store takes no vector without a direction.
-    if vector is not None and np.isfinite(norm := float(np.linalg.norm(vector))) and norm > 0:
-        source |= {"v": [round(float(number), 7) for number in vector], "exact": packed_vector(vector)}
+    if vector is not None and not (np.isfinite(norm := float(np.linalg.norm(vector))) and norm > 0):
+        vector = None
+    if vector is not None:
+        source["v"] = [round(float(number), 7) for number in vector]
+    if document.state == "active":
+        source |= {"lex": " ".join(words.elements()), "packed": packed(document, words, vector)}
     return json.dumps(source)
 
 
@@ -110,7 +111,7 @@ def versions_body(documents: Sequence[Document], targets: Sequence[StoredGenerat
     """Ask which versions are there, of each document in each generation."""
     return {
         "docs": [
-            {"_index": target.index, "_id": document_id(document.scope, document.id), "stored_fields": []}
+            {"_index": target.index, "_id": document_id(document.scope, document.id), "stored_fields": "_none_"}
             for target in targets
             for document in documents
         ]
@@ -127,7 +128,3 @@ def _result(item: Mapping[str, Any]) -> Result:
     if status in _SOON:
         return Result("again", because)
     return Result("gone" if status == _GONE else "failed", because)
-
-
-def _counted(words: Counter[str]) -> str:
-    return " ".join(f"{term} {count}" for term, count in words.items())

@@ -28,8 +28,6 @@ double slack = {SATURATION} * ({1 - LENGTH_SHARE} + {LENGTH_SHARE} * doc.length 
 return rarity * doc.freq * {1 + SATURATION} / (doc.freq + slack);
 """
 
-_KEPT: Final = {"index": False, "doc_values": False, "store": True}
-
 TEMPLATE_BODY: Final[Mapping[str, Any]] = {
     "index_patterns": [f"{PREFIX}*"],
     "priority": 500,
@@ -47,7 +45,7 @@ TEMPLATE_BODY: Final[Mapping[str, Any]] = {
         },
         "mappings": {
             "dynamic": "strict",
-            # What a search gives is kept in fields of their own: it reads some of them, and never a whole document.
+            # What a search needs of a document is in one field, which is read many times faster than a source.
             "_source": {"enabled": False},
             "properties": {
                 "scope": {"type": "keyword"},
@@ -58,12 +56,11 @@ TEMPLATE_BODY: Final[Mapping[str, Any]] = {
                 # Microseconds since the epoch: a date would keep milliseconds.
                 "recorded_at": {"type": "long"},
                 "digest": {"type": "keyword", "index": False},
-                "length": {"type": "integer", "store": True},
+                "length": {"type": "integer", "index": False},
                 # Our own terms, cut already, with how often each occurs.
                 "lex": {"type": "text", "analyzer": "whitespace", "index_options": "freqs", "similarity": "scope"},
-                "words": {"type": "keyword", **_KEPT},
-                # Half floats, base64: what cosines are computed of. The graph only says who is near.
-                "exact": {"type": "binary", "store": True},
+                # What a document is ranked by; see `packed`.
+                "packed": {"type": "binary", "doc_values": True},
             },
         },
     },

@@ -1,10 +1,11 @@
 """What OpenSearch is asked, and how its answers are read; pure.
 
 A search asks twice. First it counts the searched scopes, since the store's own statistics are of everything that is in
-the index. Then it asks for the best by words, weighed by those counts, and for the nearest.
+the index, and has the nearest looked for meanwhile. Then it asks for the best by words, weighed by those counts.
 """
 
 import base64
+import binascii
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,16 +16,13 @@ import numpy as np
 
 from memory.vectors.answer import Asked
 from memory.vectors.embedder import Vectors
-from memory.vectors.index import Entry, Query
+from memory.vectors.index import Document, Entry, Query
 from memory.vectors.opensearch_mapping import HALF, LENGTH_STEPS, RARITY_STEPS
 from memory.vectors.ranking import LENGTH_SHARE, SATURATION, Candidate, Statistics
 from poimen.contracts.definition import LIBRARY
 
 CANDIDATES: Final = 50
 """Documents that words, and as many that vectors bring up to be ranked."""
-
-EXACT_DOCUMENTS: Final = 2_000
-"""Documents of the searched scopes whose vectors are compared one by one; of more the graph says who is near."""
 
 GRAPH_VISITS: Final = 200
 """Neighbours that a search of the graph keeps an eye on; more find more, and take longer."""
@@ -33,8 +31,12 @@ LARGE_SCOPE_DOCUMENTS: Final = 10_000
 COMMON_SHARE: Final = 0.1
 # The store knows a document's length to an eighth, and a term's rarity to 1/256: some more, so that none is missed.
 _BY_WORDS: Final = CANDIDATES * 3 // 2
-_MADE_OF: Final = ("length", "words", "exact")
+_PACKED: Final[Mapping[str, Any]] = {"stored_fields": "_none_", "docvalue_fields": ["packed"]}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+Place = tuple[str, str]
+"""A scope and an id in it."""
 
 
 def microseconds(instant: datetime) -> int:
@@ -49,7 +51,7 @@ def statistics_body(query: Query, terms: Sequence[str]) -> dict[str, Any]:
     return {
         "size": 0,
         "track_total_hits": True,
-        "query": {"bool": {"filter": _in_scopes(query)}},
+        "query": {"bool": {"filter": [_in_scopes(query), {"term": {"state": "active"}}]}},
         "aggs": {"length": {"sum": {"field": "length"}}, **({"having": having} if terms else {})},
     }
 
@@ -63,15 +65,15 @@ def read_statistics(answer: Mapping[str, Any], terms: Sequence[str]) -> Statisti
     return Statistics(documents, max(length / max(documents, 1), 1.0), containing)
 
 
-def candidate_bodies(asked: Asked, statistics: Statistics) -> list[dict[str, Any]]:
-    """Ask for the best by words and for the nearest, whichever there can be."""
-    bodies = []
-    terms = telling_terms(asked, statistics)
-    if terms:
-        bodies.append(_words_body(asked.query, terms, statistics))
-    if asked.vector is not None:
-        bodies.append(_nearest_body(asked.query, asked.vector, statistics))
-    return bodies
+def nearest_body(query: Query, vector: Vectors) -> dict[str, Any]:
+    """Ask for the nearest; of few documents the store compares every one."""
+    neighbours = {
+        "vector": [round(float(number), 7) for number in vector],
+        "k": CANDIDATES,
+        "filter": {"bool": {"filter": [_in_scopes(query), *_filters(query)]}},
+        "method_parameters": {"ef_search": GRAPH_VISITS},
+    }
+    return {"size": CANDIDATES, "track_total_hits": False, **_PACKED, "query": {"knn": {"v": neighbours}}}
 
 
 def telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
@@ -82,19 +84,32 @@ def telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
     return [term for term in held if statistics.containing[term] <= statistics.documents * COMMON_SHARE]
 
 
-def read_candidates(answers: Sequence[Mapping[str, Any]], asked: Asked, statistics: Statistics) -> list[Candidate]:
-    """Read the union of what both searches brought up."""
-    wanted = frozenset(asked.terms)
-    found: dict[str, Candidate] = {}
-    if telling_terms(asked, statistics):
-        worded = {hit["_id"]: _candidate(hit["fields"], wanted) for hit in answers[0]["hits"]["hits"]}
+def words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> dict[str, Any]:
+    """Ask for the best by some terms."""
+    should = [{"term": {"lex": {"value": term, "boost": _boost(term, statistics)}}} for term in terms]
+    allowed = [_in_scopes(query), *_filters(query)]
+    return {
+        "size": _BY_WORDS,
+        "track_total_hits": False,
+        **_PACKED,
+        "query": {"bool": {"filter": allowed, "should": should, "minimum_should_match": 1}},
+        # Of equals the first by id, and not the one that was written first.
+        "sort": [{"_score": "desc"}, {"id": "asc"}],
+    }
+
+
+def read_candidates(
+    by_words: Mapping[str, Any] | None, nearest: Mapping[str, Any] | None, asked: Asked, statistics: Statistics
+) -> list[Candidate]:
+    """Read the union of what words and what vectors brought up."""
+    found: dict[Place, Candidate] = {}
+    if by_words is not None:
+        worded = _candidates(by_words, asked.terms)
         rarity = {term: _rarity(term, statistics) for term in telling_terms(asked, statistics)}
         in_order = sorted(worded, key=lambda key: (-_by_words(worded[key], rarity, statistics), worded[key].id))
         found = {key: worded[key] for key in in_order[:CANDIDATES]}
-    if asked.vector is not None:
-        for hit in answers[-1]["hits"]["hits"]:
-            if hit["_id"] not in found:
-                found[hit["_id"]] = _candidate(hit["fields"], wanted)
+    if nearest is not None:
+        found |= _candidates(nearest, asked.terms)
     return list(found.values())
 
 
@@ -124,45 +139,15 @@ def read_entries(answer: Mapping[str, Any]) -> list[Entry]:
     return entries
 
 
-def packed_vector(vector: Vectors) -> str:
-    """Give a vector as it is kept for cosines: half floats, little-endian, base64."""
-    return base64.b64encode(vector.astype("<f2").tobytes()).decode()
+def packed(document: Document, words: Mapping[str, int], vector: Vectors | None) -> str:
+    """Give what a document is ranked by, in base64: its place, its terms with their counts, its vector.
 
-
-def _words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> dict[str, Any]:
-    should = [{"term": {"lex": {"value": term, "boost": _boost(term, statistics)}}} for term in terms]
-    allowed = [*_in_scopes(query), *_filters(query)]
-    return {
-        "size": _BY_WORDS,
-        "track_total_hits": False,
-        "stored_fields": list(_MADE_OF),
-        "docvalue_fields": ["id"],
-        "query": {"bool": {"filter": allowed, "should": should, "minimum_should_match": 1}},
-        # Of equals the first by id, and not the one that was written first.
-        "sort": [{"_score": "desc"}, {"id": "asc"}],
-    }
-
-
-def _nearest_body(query: Query, vector: Vectors, statistics: Statistics) -> dict[str, Any]:
-    allowed = [*_in_scopes(query), *_filters(query), {"exists": {"field": "v"}}]
-    given = [round(float(number), 7) for number in vector]
-    neighbours = {
-        "vector": given,
-        "k": CANDIDATES,
-        "filter": {"bool": {"filter": allowed}},
-        "method_parameters": {"ef_search": GRAPH_VISITS},
-    }
-    if statistics.documents <= EXACT_DOCUMENTS:
-        # As many as there are: then no graph is followed.
-        neighbours |= {"k": max(statistics.documents, CANDIDATES)}
-        del neighbours["method_parameters"]
-    return {
-        "size": CANDIDATES,
-        "track_total_hits": False,
-        "stored_fields": list(_MADE_OF),
-        "docvalue_fields": ["id"],
-        "query": {"knn": {"v": neighbours}},
-    }
+    The vector is in half floats, little-endian. Cosines are computed of it; the graph only says who is near.
+    """
+    # Neither an identifier nor a term has a NUL.
+    head = (document.scope, document.id, str(sum(words.values())), " ".join(words), " ".join(map(str, words.values())))
+    halves = b"" if vector is None else vector.astype("<f2").tobytes()
+    return base64.b64encode("\0".join(head).encode() + b"\0" + halves).decode()
 
 
 def _boost(term: str, statistics: Statistics) -> int:
@@ -182,16 +167,37 @@ def _by_words(candidate: Candidate, rarity: Mapping[str, float], statistics: Sta
     return sum(weight * count * (1 + SATURATION) / (count + slack) for weight, count in counts)
 
 
-def _candidate(fields: Mapping[str, Any], wanted: frozenset[str]) -> Candidate:
-    words = fields.get("words", [""])[0].split(" ")
-    frequencies = {term: int(count) for term, count in zip(words[::2], words[1::2], strict=False) if term in wanted}
-    packed = fields.get("exact")
-    vector = np.frombuffer(base64.b64decode(packed[0]), "<f2").astype(np.float32) if packed else None
-    return Candidate(fields["id"][0], frequencies, fields["length"][0], vector)
+def _candidates(answer: Mapping[str, Any], wanted: Sequence[str]) -> dict[Place, Candidate]:
+    heads: list[list[bytes]] = []
+    for hit in answer["hits"]["hits"]:
+        # The store answers in the alphabet of URLs, unpadded.
+        text = hit["fields"]["packed"][0].replace("-", "+").replace("_", "/")
+        heads.append(binascii.a2b_base64(text + "==").split(b"\0", 5))
+    spaced = {term: f" {term} ".encode() for term in wanted}
+    following = iter(_vectors([head[5] for head in heads if head[5]]))
+    found = {}
+    for scope, item, length, terms, counts, halves in heads:
+        frequencies = _frequencies(b" " + terms + b" ", counts, spaced)
+        vector = next(following) if halves else None
+        found[scope.decode(), item.decode()] = Candidate(item.decode(), frequencies, int(length), vector)
+    return found
 
 
-def _in_scopes(query: Query) -> list[dict[str, Any]]:
-    return [{"terms": {"scope": sorted({query.scope, LIBRARY})}}, {"term": {"state": "active"}}]
+def _vectors(halves: Sequence[bytes]) -> Vectors:
+    """Give the vectors, all in one step."""
+    return np.frombuffer(b"".join(halves), "<f2").astype(np.float32).reshape(max(len(halves), 1), -1)
+
+
+def _frequencies(terms: bytes, counts: bytes, wanted: Mapping[str, bytes]) -> dict[str, int]:
+    """Read how often the wanted terms occur; most documents have few of them, so that not all terms are taken apart."""
+    places = {term: place for term, spaced in wanted.items() if (place := terms.find(spaced)) >= 0}
+    numbers = counts.split(b" ") if places else []
+    return {term: int(numbers[terms.count(b" ", 0, place)]) for term, place in places.items()}
+
+
+def _in_scopes(query: Query) -> dict[str, Any]:
+    # A tombstone needs no filter here: it has neither words nor a vector.
+    return {"terms": {"scope": sorted({query.scope, LIBRARY})}}
 
 
 def _filters(query: Query) -> list[dict[str, Any]]:
