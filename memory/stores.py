@@ -39,6 +39,10 @@ class Stores:
         """What vectors are made by, "" for none; a generation of the index belongs to one of them."""
         return self.embedder.name if self.embedder else ""
 
+    def index_with(self, embedder: Embedder | None) -> VectorIndex:
+        """Give the same index with another embedder; what it opens is closed with it."""
+        return _index(self.settings, self.pool, embedder)
+
     async def open(self) -> None:
         """Start connecting to the database; one that is down does not stop this. The index connects when it is used."""
         await self.pool.open()

@@ -75,7 +75,7 @@ def nothing_there(asked: Asked) -> Found:
 
 def found(asked: Asked, ranking: Ranking, documents: int) -> Found:
     """Answer with the best candidates, or with nothing when the best of them is about another subject."""
-    if not ranking.gate.open or not ranking.ranked:
+    if not ranking.ranked or (asked.query.cut_off and not ranking.gate.open):
         because = ranking.why_nothing(documents)
         return Found((), documents, "below_threshold", because, asked.by_words_because)
     hits = tuple(

@@ -41,7 +41,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What is looked for, in one scope and the library; an empty filter lets everything through."""
+    """What is looked for, in one scope and the library; an empty filter lets everything through.
+
+    Without `cut_off` the best are given however little they fit: for measuring a ranking, not for a step.
+    """
 
     tenant: str
     scope: str
@@ -50,6 +53,7 @@ class Query:
     levels: tuple[str, ...] = ()
     not_before: datetime | None = None
     limit: int = 10
+    cut_off: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,10 @@ class VectorIndex(Protocol):
         self, tenant: str, number: int, *, after: tuple[str, str] | None, limit: int, deadline_seconds: float
     ) -> Sequence[Entry]:
         """List a generation in order of (scope, id), tombstones included, from behind `after` on."""
+        ...
+
+    async def drop(self, tenant: str, *, deadline_seconds: float) -> None:
+        """Take every generation of the tenant away, and all that is in them; the deadline is each request's."""
         ...
 
     async def close(self) -> None:

@@ -107,6 +107,14 @@ class PgvectorIndex:
             rows = await tx.rows(SQL["entries"], number=number, scope=scope, id=item, limit=limit)
         return [Entry(**row) for row in rows]
 
+    async def drop(self, tenant: str, *, deadline_seconds: float) -> None:
+        """Take every generation of the tenant away, and all that is in them, little by little."""
+        async with tenant_transaction(self.pool, tenant, deadline_seconds=deadline_seconds) as tx:
+            tx.defer(SQL["lock_generations"])
+            tx.defer(SQL["drop_generations"], states=["building", "live", "kept"])
+        while await self._sweep(tenant, deadline_seconds):
+            pass
+
     async def close(self) -> None:
         """Give nothing up: the memory's database is not its own."""
 
@@ -153,15 +161,17 @@ class PgvectorIndex:
         assert self.embedder is not None
         return dict(zip(texts, await self.embedder.embed(texts), strict=True))
 
-    async def _sweep(self, tenant: str, seconds: float) -> None:
+    async def _sweep(self, tenant: str, seconds: float) -> bool:
+        """Take some of what was dropped away; say whether there was anything."""
         async with tenant_transaction(self.pool, tenant, deadline_seconds=seconds, durable=False) as tx:
             swept = await tx.row(SQL["sweep"], limit=SWEPT_AT_ONCE)
             if swept is None:
-                return
+                return False
             if swept["corpus"] is None:
                 tx.defer(SQL["sweep_generation"], number=swept["number"])
             elif not swept["taken"]:
                 tx.defer(SQL["sweep_corpus"], corpus=swept["corpus"])
+        return True
 
 
 def _other_embedder(name: str) -> str:

@@ -132,6 +132,28 @@ def _verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tenant", help="whose (default: all of POIMEN_TENANTS)")
 
 
+def _eval(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=("retrieval", "cutoff"), help="the ranking, or what it answers with nothing")
+    about = "a set (corpus.jsonl and queries.jsonl), or a folder of sets"
+    parser.add_argument("folder", type=Path, metavar="DIR", help=about)
+    about = "cutoff: sets whose questions have no answer in those of DIR"
+    parser.add_argument("--against", type=Path, nargs="+", default=[], metavar="DIR", help=about)
+    about = "the store to measure, with a tenant of its own that is taken away at the end (default: the one in use)"
+    parser.add_argument("--index", choices=("pgvector", "opensearch"), help=about)
+    parser.add_argument("--sets", nargs="+", metavar="NAME", help="only these sets of DIR")
+    about = "ask at most N questions of a set, the same ones each time (default: all; cutoff: 1000)"
+    parser.add_argument("--most", type=_count, metavar="N", help=about)
+    about = "keep vectors in this folder, and use those that are there"
+    parser.add_argument("--vectors", type=Path, metavar="DIR", help=about)
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 1 <= number <= 1_000_000_000:
+        raise argparse.ArgumentTypeError("a whole number from 1 on is needed")
+    return number
+
+
 def _limit(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 1 <= number <= 100:
@@ -164,6 +186,7 @@ COMMANDS = {
     "doctor": Command("doctor", "check everything that this depends on"),
     "verify": Command("verify", "compare journal, items, index and vault, and name every difference", _verify),
     "rebuild": Command("rebuild", "build the index anew beside the live one, compare it and swap", _rebuild),
+    "eval": Command("evaluate", "measure how well a store's search finds what answers known questions", _eval),
     "worker": Command("serve", "run a worker", _worker),
     "migrate": Command("migrate", "bring the database to this version's schema", _migrate),
     "schema": Command("schema", "print the JSON Schema of a definition, for editors"),
