@@ -18,7 +18,7 @@ class CachedEmbedder:
     def __init__(self, embedder: Embedder, *, most: int = MOST_KEPT) -> None:
         self.name = embedder.name
         self.dimension = embedder.dimension
-        self._embedder = embedder
+        self.behind = embedder
         self._most = most
         self._kept: OrderedDict[str, Vectors] = OrderedDict()
 
@@ -28,11 +28,11 @@ class CachedEmbedder:
         Raises StoreUnavailable when the embedder behind it does.
         """
         if len(texts) != 1:
-            return await self._embedder.embed(texts)
+            return await self.behind.embed(texts)
         (text,) = texts
         vectors = self._kept.get(text)
         if vectors is None:
-            vectors = await self._embedder.embed(texts)
+            vectors = await self.behind.embed(texts)
             vectors.setflags(write=False)
             self._kept[text] = vectors
         self._kept.move_to_end(text)

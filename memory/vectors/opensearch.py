@@ -134,6 +134,10 @@ class OpenSearchIndex:
         check_answer(answer)
         return read_entries(answer)
 
+    async def drop(self, tenant: str, *, deadline_seconds: float) -> None:
+        """Take every generation of the tenant away, and all that is in them."""
+        await self._generations.drop_all(tenant, ends_at=end_of(deadline_seconds))
+
     async def close(self) -> None:
         """Close the connections of this event loop."""
         await self._cluster.close()

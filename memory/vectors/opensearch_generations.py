@@ -109,6 +109,12 @@ class Generations:
         await self._cluster.ask("POST", "/_aliases", {"actions": actions}, ends_at=ends_at)
         self.forget(tenant)
 
+    async def drop_all(self, tenant: str, *, ends_at: float) -> None:
+        """Drop every generation of a tenant."""
+        for one in await self.read(tenant, ends_at=ends_at):
+            await self._drop(one, ends_at)
+        self.forget(tenant)
+
     async def _make(self, tenant: str, generation: Generation, ends_at: float) -> bool:
         """Make the index of a generation; return False when there is one of its number."""
         body = index_body(tenant, generation, replicas=self._replicas)

@@ -58,9 +58,9 @@ class KeptVectors:
         if self._file is None:
             return {}
         try:
-            with np.load(self._file, allow_pickle=False) as stored:
+            with self._file.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 return dict(zip(stored["keys"].tolist(), stored["vectors"], strict=True))
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return {}  # there is none, or not a whole one: it is made again
 
 
