@@ -10,6 +10,7 @@ from memory.aside import aside
 from memory.errors import NotFound, Rejected, StoreUnavailable
 from memory.settings import OpenSearchSettings
 from memory.vectors.answer import ask, found, nothing_there, nothing_to_ask
+from memory.vectors.breaker import Breaker
 from memory.vectors.embedder import Embedder, Vectors
 from memory.vectors.index import Condition, Document, Entry, Found, Generation, Put, Query
 from memory.vectors.opensearch_bulk import (
@@ -53,6 +54,11 @@ class OpenSearchIndex:
         self._cluster = Cluster(settings)
         made = ("", 0) if embedder is None else (embedder.name, embedder.dimension)
         self._generations = Generations(self._cluster, *made, settings.replicas)
+
+    @property
+    def breaker(self) -> Breaker:
+        """What keeps callers from waiting for a server that does not answer."""
+        return self._cluster.breaker
 
     async def put(self, documents: Sequence[Document], *, deadline_seconds: float) -> tuple[Put, ...]:
         """Store documents of one tenant; the deadline is each request's, and embedding comes between them."""

@@ -8,8 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
+from memory.settings import OpenSearchSettings
+from memory.vectors.index import Document, Query
+from memory.vectors.opensearch import OpenSearchIndex
 from tests.fixtures_opensearch import CACHE
 from tests.stack.conftest import below, wait_until_gone
+from tests.vectors.hashed import HashedEmbedder
 from worker.stack import opensearch_build
 from worker.stack.opensearch import OpenSearchPorts, RunningOpenSearch
 from worker.stack.opensearch import opensearch_server as run_opensearch
@@ -89,15 +93,17 @@ async def test_it_ends_with_its_starter_and_keeps_what_it_acknowledged(
     process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE, env=environment)
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-        assert (await client.put("/kept")).status_code == 200
-        stored = await client.put("/kept/_doc/1", json={"word": "acknowledged"})
-        assert stored.status_code == 201
+    index = OpenSearchIndex(OpenSearchSettings(urls=(url,), request_seconds=60), HashedEmbedder())
+    kept = Document(tenant="t", scope="s", id="kept", kind="lesson", level="L1", text="acknowledged words", version=1)
+    assert [one.outcome for one in await index.put([kept], deadline_seconds=60)] == ["stored"]
+    await index.close()
     left = {pid: name for pid, (name, _) in below(process.pid).items()}
     assert "java" in left.values()
     process.kill()
     await process.wait()
     assert await asyncio.to_thread(wait_until_gone, left, 30.0) == []
     again = run_opensearch(tmp_path / "server", ports=ports, log=tmp_path / "log", cache=CACHE, short_lived=True)
-    async with again as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
-        assert (await client.get("/kept/_doc/1")).json()["_source"] == {"word": "acknowledged"}
+    async with again:
+        found = await index.search(Query(tenant="t", scope="s", text="acknowledged words"), deadline_seconds=60)
+        assert [hit.id for hit in found.hits] == ["kept"]
+        await index.close()
