@@ -95,7 +95,10 @@ async def _prepare(connection: AsyncConnection[DictRow]) -> None:
         raise SchemaMismatch("The role poimen_app does not exist; create it before the first migration.")
     vector = (await _one(connection, SQL["vector_version"]))["version"]
     if vector is None:
-        raise SchemaMismatch("This PostgreSQL has no extension vector; install pgvector 0.8 or newer.")
+        raise SchemaMismatch(
+            "The database has no extension vector; install pgvector 0.8 or newer and let a superuser run "
+            "CREATE EXTENSION vector in it."
+        )
     if tuple(map(int, re.findall(r"\d+", vector)[:2])) < (0, 8):
         raise SchemaMismatch(f"The extension vector is {vector}, too old; install pgvector 0.8 and update it.")
     await connection.execute(SQL["set_lock_wait"], {"wait": _MIGRATOR_WAIT})

@@ -11,11 +11,8 @@ select set_config('lock_timeout', %(wait)s, false)
 select exists (select from pg_roles where rolname = 'poimen_app') as found
 
 -- name: vector_version
--- The version of pgvector in this database, or the one that it would get.
-select coalesce(
-  (select extversion from pg_extension where extname = 'vector'),
-  (select default_version from pg_available_extensions where name = 'vector')
-) as version
+-- The version of pgvector in this database.
+select (select extversion from pg_extension where extname = 'vector') as version
 
 -- name: history_exists
 -- Whether anything was ever migrated here.

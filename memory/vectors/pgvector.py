@@ -3,12 +3,13 @@
 By words alone without an embedder. It needs nothing beside the memory's own database.
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from memory.errors import FinalError, NotFound
+from memory.errors import FinalError, NotFound, StoreUnavailable
 from memory.postgres.pool import Pool
 from memory.postgres.transaction import tenant_transaction
 from memory.vectors.answer import Asked, ask, found, nothing_there, nothing_to_ask
@@ -150,7 +151,10 @@ class PgvectorIndex:
                 break
             # Outside of the transaction, for it takes its time; what is there already by then was never embedded.
             vectors |= await self._embedded(missing)
-        await self._sweep(batch[0].tenant, seconds)
+        if changes.littered:
+            # What was put is stored, whatever becomes of this.
+            with contextlib.suppress(StoreUnavailable):
+                await self._sweep(batch[0].tenant, seconds)
         newest = {id(entry.document) for entry in entries}
         stored = changes.stored
         return [

@@ -27,7 +27,8 @@ on conflict do nothing
 
 -- name: lock_corpora
 -- The places that some scopes' documents are written to, locked in one order by every writer.
-select corpus.corpus, corpus.scope, corpus.documents, corpus.issued
+select corpus.corpus, corpus.scope, corpus.documents, corpus.issued,
+  exists (select from index_generations where tenant = %(tenant)s and state = 'dropped') as littered
 from index_corpora as corpus
 join index_generations as generation
   on generation.tenant = corpus.tenant and generation.number = corpus.generation
@@ -93,10 +94,13 @@ insert into index_documents as known (
 select %(tenant)s, given.corpus, given.id, given.document, given.kind, given.level, given.state, given.recorded_at,
   given.length, given.version, decode(given.digest, 'hex'),
   array(select jsonb_object_keys(given.words)), array(select value::integer from jsonb_each(given.words))
-from unnest(
-  %(corpora)s::bigint[], %(ids)s::text[], %(documents)s::integer[], %(kinds)s::text[], %(levels)s::text[],
-  %(states)s::text[], %(recorded_at)s::timestamptz[], %(lengths)s::integer[], %(versions)s::bigint[],
-  %(digests)s::text[], %(words)s::jsonb[]
+from rows from (
+  unnest(
+    %(corpora)s::bigint[], %(ids)s::text[], %(documents)s::integer[], %(kinds)s::text[], %(levels)s::text[],
+    %(states)s::text[], %(recorded_at)s::timestamptz[], %(lengths)s::integer[], %(versions)s::bigint[],
+    %(digests)s::text[]
+  ),
+  jsonb_array_elements(%(words)s)
 ) as given (corpus, id, document, kind, level, state, recorded_at, length, version, digest, words)
 on conflict (tenant, corpus, id) do update
 set kind = excluded.kind, level = excluded.level, state = excluded.state, recorded_at = excluded.recorded_at,
@@ -106,9 +110,9 @@ set kind = excluded.kind, level = excluded.level, state = excluded.state, record
 -- name: put_postings
 -- Adds entries to the postings.
 insert into index_postings as posting (tenant, corpus, term, block, entries)
-select %(tenant)s, given.corpus, given.term, given.block, given.entries
+select %(tenant)s, given.corpus, given.term, given.block, decode(given.entries, 'hex')
 from unnest(
-  %(corpora)s::bigint[], %(terms)s::text[], %(blocks)s::integer[], %(entries)s::bytea[]
+  %(corpora)s::bigint[], %(terms)s::text[], %(blocks)s::integer[], %(entries)s::text[]
 ) as given (corpus, term, block, entries)
 on conflict (tenant, corpus, term, block) do update set entries = posting.entries || excluded.entries
 

@@ -81,6 +81,11 @@ class Changes:
     issued: dict[int, int] = field(default_factory=dict)
 
     @property
+    def littered(self) -> bool:
+        """Whether something of a dropped generation is still there."""
+        return any(row["littered"] for row in self.corpora)
+
+    @property
     def stored(self) -> set[tuple[str, str]]:
         """The scopes and ids of documents that are written to at least one generation."""
         documents = [*(one.entry.document for one in self.changed), *(document for _, document in self.moved)]
@@ -188,7 +193,7 @@ def _write_words(tx: Transaction, changed: Sequence[_Change]) -> None:
         lengths=[one.entry.length for one in changed],
         versions=[document.version for document in documents],
         digests=[document.digest for document in documents],
-        words=[jsonb(one.entry.words) for one in changed],
+        words=jsonb([one.entry.words for one in changed]),
     )
     postings: dict[tuple[int, str, int], list[bytes]] = {}
     for one in changed:
@@ -203,7 +208,8 @@ def _write_words(tx: Transaction, changed: Sequence[_Change]) -> None:
         corpora=[corpus for corpus, _, _ in keys],
         terms=[term for _, term, _ in keys],
         blocks=[block for _, _, block in keys],
-        entries=[b"".join(postings[key]) for key in keys],
+        # As text: for each list of bytes the driver would look at every byte.
+        entries=[b"".join(postings[key]).hex() for key in keys],
     )
 
 

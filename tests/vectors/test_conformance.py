@@ -2,12 +2,13 @@
 
 import asyncio
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from memory.errors import NotFound, Rejected, StoreUnavailable
-from memory.vectors.index import Document, Entry, Hit, Query, VectorIndex
+from memory.vectors.index import Document, Entry, Hit, Query, State, VectorIndex
 from memory.vectors.tokens import query_terms, terms
 from tests.vectors.conftest import SCOPE, SECONDS, Store, by_words
 from tests.vectors.hashed import HashedEmbedder
@@ -391,3 +392,21 @@ async def test_health_says_what_is_compared(store: Store) -> None:
     condition = await store.another(None).health(f"{store.tenant}-other", deadline_seconds=SECONDS)
     assert condition.health == "ok"
     assert "by words" in condition.detail
+
+
+async def test_a_history_of_changes_leaves_what_its_end_put_at_once_leaves(store: Store) -> None:
+    chosen = random.Random(11)
+    fresh = replace(store, tenant=f"{store.tenant}-fresh")
+    last: dict[str, Document] = {}
+    for version in range(1, 7):
+        batch = []
+        for number in chosen.sample(range(24), 12):
+            text, gone = " ".join(chosen.choices(WORDS, k=6)), chosen.random() < 0.3
+            state: State = "retired" if gone else "active"
+            one = store.document(f"d{number}", "" if gone else text, version, state=state)
+            last[one.id] = one
+            batch.append(one)
+        await store.put(*batch)
+    await fresh.put(*(replace(one, tenant=fresh.tenant) for one in last.values()))
+    for word in WORDS[:12]:
+        assert await store.find(word) == await fresh.find(word), word

@@ -1,7 +1,5 @@
 -- Tier 2 in Postgres: generations of the index, documents with their words, postings, vectors. They take the place of
--- the search by words alone. Needs pgvector 0.8 or newer.
-
-create extension if not exists vector;
+-- the search by words alone. Needs the extension vector, 0.8 or newer, which a superuser creates.
 
 drop table lexical_documents, lexical_postings;
 
