@@ -4,7 +4,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo up test check measure bench lock python clean
+.PHONY: help setup demo up test check measure peers bench lock python clean
 
 # Name another interpreter with: make PYTHON=/path/to/python3.12 setup
 PYTHON ?=
@@ -50,6 +50,7 @@ help:
 	@echo "make test     check, then every test"
 	@echo "make check    style, types and layers"
 	@echo "make measure  the bars at full size; DATA=folder where one is needed"
+	@echo "make peers    our search beside other memories', over the same vectors; DATA=folder with retrieval/"
 	@echo "make bench    what memory costs, as JSON"
 	@echo "make setup    install only, into .venv"
 	@echo "make lock     compile requirements/*.lock again"
@@ -76,6 +77,14 @@ check: $(DEV)
 
 measure: $(DEV)
 	$(BIN)/python -m benchmarks.measure $(if $(DATA),--data "$(DATA)")
+
+# The one target that fetches without a lock: what it compares with serves nothing else here, and the latest counts.
+PEERS := .cache/peers
+peers: $(DEV)
+	@$(index); $(UV) venv --quiet --allow-existing --python $(BIN)/python $(PEERS)/venv && \
+	$(UV) pip install --quiet --python $(PEERS)/venv/bin/python chromadb langgraph mem0ai numpy
+	$(BIN)/python -m benchmarks.retrieval "$(DATA)/retrieval" --vectors $(PEERS)/vectors > $(PEERS)/ours.json
+	$(PEERS)/venv/bin/python -m benchmarks.peers "$(DATA)/retrieval" --vectors $(PEERS)/vectors --ours $(PEERS)/ours.json
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)")

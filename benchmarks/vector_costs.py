@@ -136,7 +136,7 @@ async def in_postgres(embedder: MadeBefore, folder: Path) -> AsyncIterator[Store
     """Give pgvector on a server of its own, beside a table of nothing but vectors."""
     port = choose_ports(["postgres"])["postgres"]
     server = postgres_server(folder / "server", port=port, log=folder / "log")
-    async with server as postgres, _pool(postgres) as pool:
+    async with server as postgres, migrated_pool(postgres) as pool:
         await postgres.run_sql(_RAW_TABLE, postgres.owner_dsn)
         tenant = f"bench-{uuid.uuid4().hex}"
 
@@ -157,7 +157,8 @@ async def in_postgres(embedder: MadeBefore, folder: Path) -> AsyncIterator[Store
 
 
 @contextlib.asynccontextmanager
-async def _pool(postgres: RunningPostgres) -> AsyncIterator[Pool]:
+async def migrated_pool(postgres: RunningPostgres) -> AsyncIterator[Pool]:
+    """Give a pool on a server's database, brought to this version's schema."""
     settings = MemorySettings(
         postgres_dsn=postgres.app_dsn, masking_key=b"a key for benchmarks", vault_path=Path(), pool_min_size=1
     )
@@ -247,16 +248,21 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=200, help="searches at each size")
     parser.add_argument("--opensearch", action="store_true", help="OpenSearch, and not PostgreSQL")
     asked = parser.parse_args()
+    store = "opensearch" if asked.opensearch else "pgvector"
+    print(json.dumps(measured(store, asked.items, asked.scope, asked.times), indent=1))
+    return 0
+
+
+def measured(store: str, items: Sequence[int], scope_items: int, times: int) -> dict[str, Any]:
+    """Measure one store on a server of its own."""
     # The figures go to stdout.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     embedder = MadeBefore()
     with tempfile.TemporaryDirectory() as folder:
-        opened = (in_opensearch if asked.opensearch else in_postgres)(embedder, Path(folder))
-        figures = asyncio.run(measure(opened, asked.items, asked.scope, asked.times))
+        opened = (in_opensearch if store == "opensearch" else in_postgres)(embedder, Path(folder))
+        figures = asyncio.run(measure(opened, items, scope_items, times))
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1)}
-    store = "opensearch" if asked.opensearch else "pgvector"
-    print(json.dumps({"store": store, "machine": machine, **figures}, indent=1))
-    return 0
+    return {"store": store, "machine": machine, **figures}
 
 
 if __name__ == "__main__":
