@@ -60,8 +60,8 @@ setup: $(DEV)
 
 demo:
 	@start=$$(date +%s); $(MAKE) --silent --no-print-directory $(LOCAL) && \
-	printf '[1/4] packages  %3d s  .venv\n' $$(($$(date +%s) - start))
-	@$(BIN)/poimen demo
+	printf '[1/$(if $(OPENSEARCH),5,4)] packages  %3d s  .venv\n' $$(($$(date +%s) - start))
+	@$(BIN)/poimen demo$(if $(OPENSEARCH), --opensearch)
 
 up: $(LOCAL)
 	@$(BIN)/poimen up$(if $(OPENSEARCH), --opensearch)

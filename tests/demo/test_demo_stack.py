@@ -39,3 +39,11 @@ def test_a_kept_stack_that_runs_no_command_here_is_told_at_the_first_run() -> No
         ExitError, match=r"demo-observe failed: the workspace is outside the roots\. Perhaps the stack of"
     ):
         _check_first(refused, ELSEWHERE)
+
+
+async def test_a_kept_stack_without_opensearch_is_not_taken_for_one_with_it(tmp_path: Path) -> None:
+    async with hold(StateFolder.create(tmp_path)) as lock:
+        lock.publish(dataclasses.replace(Holder.current(), addresses=dataclasses.asdict(ELSEWHERE)))
+        with pytest.raises(ExitError, match=r"runs without OpenSearch; end it first \(poimen down\)"):
+            async with demo_stack(tmp_path, tmp_path / "demo", opensearch=True):
+                raise AssertionError

@@ -109,9 +109,12 @@ def test_every_variable_on_a_page_is_one() -> None:
     of_steps = set(re.findall(r'"(POIMEN_\w+)"', (ROOT / "executors/command.py").read_text()))
     assert of_steps <= set(re.findall(r"`(POIMEN_\w+)`", HARNESS))
     text = "\n".join(page.read_text() for page in PAGES)
+    values = {"COMMANDS": "off", "MODELS_FILE": "", "INDEX": "opensearch", "OPENSEARCH_PASSWORD_FILE": ""}
+    values |= {"OPENSEARCH_URL": "https://a:9200", "EMBEDDER": "none"}
     for name in set(re.findall(r"\bPOIMEN_\w+", text)) - of_steps:
-        value = {"POIMEN_COMMANDS": "off", "POIMEN_MODELS_FILE": "", "POIMEN_OUTPUT_DAYS": "7"}.get(name, "/a")
-        read_options({name: value})
+        short = name.removeprefix("POIMEN_")
+        counts = short.endswith(("_DAYS", "_SECONDS", "_REPLICAS", "_SIZE"))
+        read_options({name: "7" if counts else values.get(short, "/a")})
 
 
 def test_the_table_of_commands_is_the_command_line() -> None:

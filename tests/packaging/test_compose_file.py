@@ -122,6 +122,13 @@ def test_the_worker_has_what_a_memory_worker_needs() -> None:
     assert settings.temporal()["target_host"] == "temporal:7233"
 
 
+def test_the_worker_looks_knowledge_up_where_opensearch_listens() -> None:
+    settings = Settings.load(filled(SERVICES["worker"]["environment"])).memory()
+    assert settings.opensearch is not None
+    assert settings.opensearch.urls == ("http://opensearch:9200",)
+    assert set(SERVICES["opensearch"]["networks"]) & set(SERVICES["worker"]["networks"])
+
+
 def test_the_executor_has_no_way_to_a_store(tmp_path: Path) -> None:
     environment = filled(SERVICES["executor"]["environment"])
     assert not [name for name in environment if re.search(r"PASSWORD|DSN|KEY|TOKEN", name)]

@@ -167,6 +167,7 @@ def _runs(parser: argparse.ArgumentParser) -> None:
 
 def _demo(parser: argparse.ArgumentParser) -> None:
     _state(parser)
+    _opensearch(parser)
 
 
 COMMANDS = {

@@ -37,7 +37,7 @@ async def run(arguments: argparse.Namespace) -> int:
     """
     definition = _definition()
     root = arguments.state.absolute() / "demo"
-    async with demo_stack(arguments.state, root) as addresses:
+    async with demo_stack(arguments.state, root, opensearch=arguments.opensearch) as addresses:
         client = await connect(settings_of(addresses), quiet=True)
         folder = await _new_folder(client, root, definition.name)
         definition = definition.model_copy(update={"scope": f"demo/{folder.name}"})

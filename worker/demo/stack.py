@@ -15,19 +15,25 @@ from worker.stack.up import Addresses
 
 
 @contextlib.asynccontextmanager
-async def demo_stack(state: Path, root: Path) -> AsyncIterator[Addresses]:
+async def demo_stack(state: Path, root: Path, *, opensearch: bool = False) -> AsyncIterator[Addresses]:
     """Lead to a stack for the length of a block: the one that holds the state folder, which stays, or a new one.
 
     `root` is the folder below which commands of a new one may run. Raises ExitError, StackError.
     """
     kept = running_at(state)
     if kept is not None:
+        if opensearch and not kept.opensearch_url:
+            raise ExitError(
+                f"The stack of process {kept.pid} runs without OpenSearch; end it first (poimen down).", DEPENDENCY_DOWN
+            )
         say(f"The stack of process {kept.pid} runs here already ({kept.ui_url}): this uses it, and leaves it running.")
         yield kept
         return
     try:
-        progress = progress_lines(2, 4)
-        async with running_stack(state, workspaces=[root], progress=progress, warn=say) as addresses:
+        progress = progress_lines(2, 4 + opensearch)
+        async with running_stack(
+            state, workspaces=[root], opensearch=opensearch, progress=progress, warn=say
+        ) as addresses:
             yield addresses
     except StackInUseError as error:
         raise ExitError(
