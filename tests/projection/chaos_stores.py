@@ -24,18 +24,18 @@ order by n;
 update made set id = 'les-' || md5('chaos ' || n - {items}), scope = 'acme/' || (n - {items}) % 7 where retires;
 insert into journal (position, tenant, scope, kind, key, request_hash, recorded_at, origin, payload, result)
 overriding system value
-select position, 'local', scope, case when retires then 'knowledge_retired' else 'execution_learned' end,
+select position, '{tenant}', scope, case when retires then 'knowledge_retired' else 'execution_learned' end,
   'chaos ' || n, sha256(convert_to('chaos ' || n, 'UTF8')), at, 'caller', '{{}}',
   jsonb_build_object('items', jsonb_build_array(id))
 from made;
 insert into items (tenant, id, scope, kind, level, state, title, text, origin, trust, created_at, updated_at,
   created_position, retired_position, version)
-select 'local', made.id, made.scope, 'lesson', 'L1', case when gone.id is null then 'active' else 'retired' end,
+select '{tenant}', made.id, made.scope, 'lesson', 'L1', case when gone.id is null then 'active' else 'retired' end,
   'lesson ' || made.n, 'free port ' || made.n || ' before step ' || made.n % 50, 'caller', 'observed', made.at, made.at,
   made.position, gone.position, greatest(made.position, gone.position)
 from made left join made as gone on gone.retires and gone.id = made.id
 where not made.retires;
-insert into outbox (tenant, position) select 'local', position from made;
+insert into outbox (tenant, position) select '{tenant}', position from made;
 commit;
 analyze;
 """

@@ -40,17 +40,17 @@ async def forget(stores: Stores, *items: str, scope: str = SCOPE) -> None:
         await retire(RetireKnowledge(scope=scope, id=item), caller(), stores)
 
 
-async def follow(stores: Stores, batch: int = 200) -> None:
+async def follow(stores: Stores, tenant: str = "local") -> None:
     """Bring the index up to date."""
-    follower = index_follower(stores, "local", FollowerSettings(batch=batch, deadline_seconds=SECONDS))
+    follower = index_follower(stores, tenant, FollowerSettings(deadline_seconds=SECONDS))
     while await follower.step():
         pass
     await follower._release()
 
 
-async def differences(stores: Stores, verified: Verified | None = None) -> list[str]:
+async def differences(stores: Stores, verified: Verified | None = None, tenant: str = "local") -> list[str]:
     """Verify, and return what differs as text."""
-    found = verify(stores, "local", verified or Verified())
+    found = verify(stores, tenant, verified or Verified())
     return [f"{one.part} {one.id}: {one.detail}" async for one in found]
 
 

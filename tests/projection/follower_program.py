@@ -17,18 +17,23 @@ from memory.vectors.project import index_follower
 SETTINGS = FollowerSettings(batch=25, lease_seconds=1.5)
 
 
-async def main(postgres_dsn: str, opensearch_url: str, vault: str) -> None:
+async def main(postgres_dsn: str, opensearch_url: str, vault: str, tenant: str) -> None:
     """Follow until the process is ended; print the events passed so far after each batch, and 0 when none is left."""
     # Standard output is how far it is.
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     search = OpenSearchSettings(urls=(opensearch_url,)) if opensearch_url else None
     stores = build_stores(
         MemorySettings(
-            postgres_dsn=postgres_dsn, masking_key=b"key of the tests", vault_path=Path(vault), opensearch=search
+            postgres_dsn=postgres_dsn,
+            masking_key=b"key of the tests",
+            vault_path=Path(vault),
+            tenants=(tenant,),
+            default_tenant=tenant,
+            opensearch=search,
         )
     )
     await stores.open()
-    follower, passed = index_follower(stores, "local", SETTINGS), 0
+    follower, passed = index_follower(stores, tenant, SETTINGS), 0
     while True:
         try:
             stepped = await follower.step()
