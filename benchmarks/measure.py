@@ -1,8 +1,9 @@
 """Measure the bars at full size: python -m benchmarks.measure [--data FOLDER] [--seeds N]
 
 Prints a JSON object a part: the learning bench over 60 seeds, what memory costs, what a look-up costs in a large table,
-what AnalyzeError costs there beside an empty activity, what a search of tier 2 costs beside a bare query, and, when a
-folder of labelled texts is given, how well signatures group them and how well a search finds its answers.
+what AnalyzeError costs there beside an empty activity, what a search of tier 2 costs beside a bare query, a projection
+of many events after an outage, and, when a folder of labelled texts is given, how well signatures group them and how
+well a search finds its answers.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from benchmarks import __main__ as costs
-from benchmarks import dispatch, grouping, learning, lookup, retrieval, vector_costs
+from benchmarks import dispatch, grouping, learning, lookup, projection, retrieval, vector_costs
 from benchmarks.learning_world import World
 
 
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20, help="how often each cost is measured")
     parser.add_argument("--signatures", type=int, default=lookup.MANY, help="signatures in the large table")
     parser.add_argument("--items", type=int, default=100_000, help="items in the large index")
+    parser.add_argument("--events", type=int, default=100_000, help="events projected after an outage")
     parser.add_argument("--opensearch", action="store_true", help="measure OpenSearch too")
     asked = parser.parse_args()
     stores = ("pgvector", "opensearch") if asked.opensearch else ("pgvector",)
@@ -37,6 +39,7 @@ def main() -> int:
     _show("dispatch", asyncio.run(dispatch.measure(asked.signatures)))
     for store in stores:
         _show(f"search on {store}", vector_costs.measured(store, (10_000, asked.items), 10_000, asked.times * 10))
+        _show(f"projection into {store}", asyncio.run(projection.measure(asked.events, store)))
     return 0
 
 
