@@ -14,8 +14,8 @@ SCOPE = "acme/api"
 
 
 async def failed(stores: Stores, run: str, error: str) -> Analysis:
-    """Let the step fail once more, and give what memory says of it."""
-    acted = await ActedStep(stores, most_attempts=1).run(run, incurable(error))
+    """Let the step fail once more, with nothing done before it, and give what memory says of it."""
+    acted = await ActedStep(stores, most_attempts=1).run(run, incurable(error), follow=False)
     return acted.analyses[-1]
 
 
