@@ -110,10 +110,11 @@ def test_every_variable_on_a_page_is_one() -> None:
     assert of_steps <= set(re.findall(r"`(POIMEN_\w+)`", HARNESS))
     text = "\n".join(page.read_text() for page in PAGES)
     values = {"COMMANDS": "off", "MODELS_FILE": "", "INDEX": "opensearch", "OPENSEARCH_PASSWORD_FILE": ""}
-    values |= {"OPENSEARCH_URL": "https://a:9200", "EMBEDDER": "none"}
+    values |= {"OPENSEARCH_URL": "https://a:9200", "EMBEDDER": "none", "EMBEDDING_URL": "https://a/v1"}
+    values |= {"EMBEDDING_KEY_FILE": ""}
     for name in set(re.findall(r"\bPOIMEN_\w+", text)) - of_steps:
         short = name.removeprefix("POIMEN_")
-        counts = short.endswith(("_DAYS", "_SECONDS", "_REPLICAS", "_SIZE"))
+        counts = short.endswith(("_DAYS", "_SECONDS", "_REPLICAS", "_SIZE", "_DIMENSION"))
         read_options({name: "7" if counts else values.get(short, "/a")})
 
 
