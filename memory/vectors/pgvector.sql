@@ -240,6 +240,7 @@ join index_documents as known
   and known.state = 'active'
 left join index_vectors as vector
   on vector.tenant = %(tenant)s and vector.corpus = given.corpus and vector.document = given.document and %(meant)s
+  and (%(graphed)s or vector.reached = %(reached)s)
 
 -- name: generations
 -- The generations of a tenant that are not dropped, newest first.

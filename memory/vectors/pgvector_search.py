@@ -117,7 +117,15 @@ async def candidates(tx: Transaction, asked: Asked, corpora: Corpora) -> tuple[l
     by_words = await _best(tx, matches, allowed)
     places = list(dict.fromkeys([*by_words, *((row["corpus"], row["document"]) for rows in near for row in rows)]))
     (rows,) = await tx.gather(
-        statement(SQL["candidates"], **_places(places), terms=common, meant=asked.vector is not None), last=True
+        statement(
+            SQL["candidates"],
+            **_places(places),
+            terms=common,
+            meant=asked.vector is not None,
+            graphed=corpora.graphed,
+            reached=one_by_one(corpora.space.dimension),
+        ),
+        last=True,
     )
     statistics = Statistics(corpora.documents, corpora.mean_length, containing)
     return _read(rows, matches), statistics

@@ -105,6 +105,7 @@ async def scans(database: Database) -> dict[str, int]:
 SIGNATURES = ["s1:c4ca4238a0b923820dcc509a6f75849b", "s1:x"]
 ISSUE = {"scope": SCOPE, "signatures": SIGNATURES, "alike": SIGNATURES, "limit": 5}
 MEANING = {"corpora": [1], "candidates": 50, "vector": str([1.0] * 8)}
+MEANT = {"meant": True, "graphed": False, "reached": "scan"}
 GRAPH = {**MEANING, "vector": str([1.0] * 384)}
 UNFILTERED: dict[str, object] = {"filtered": False, "kinds": [], "levels": [], "not_before": None}
 LOOK_UPS: dict[str, dict[str, object]] = {
@@ -157,7 +158,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "step_knowledge/signature_words": {"scope": SCOPE, "signature": "s1:x"},
     "vectors/answer": {},
     "vectors/allowed": {"corpora": [1], **UNFILTERED},
-    "vectors/candidates": {"corpora": [1, 1], "documents": [1017, 1018], "terms": ["failur"], "meant": True},
+    "vectors/candidates": {"corpora": [1, 1], "documents": [1017, 1018], "terms": ["failur"], **MEANT},
     "vectors/first_by_id": {"corpora": [1, 1], "documents": [1017, 1018], "limit": 1},
     "vectors/postings": {"corpora": [1], "terms": ["failur", "w17"], "most": 1000},
     "vectors/entries": {"number": 1, "scope": SCOPE, "id": "les-7", "limit": 20},

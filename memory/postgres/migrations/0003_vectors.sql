@@ -51,8 +51,9 @@ create table index_documents (
   frequencies integer[] not null,
   primary key (tenant, corpus, id)
 ) with (autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.05);
+-- With what a search reads of a document: those of a scope lie together here, and across the table in the table.
 create unique index index_documents_by_number on index_documents (tenant, corpus, document)
-  include (kind, level, recorded_at) where state = 'active';
+  include (id, length, kind, level, recorded_at) where state = 'active';
 
 -- The active documents that have a term, 256 numbers a row: a row a document costs a search twenty times as much. An
 -- entry has 8 bytes, big-endian: the document's number (4), how often it has the term (2), its length (2).
