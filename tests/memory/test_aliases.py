@@ -39,7 +39,7 @@ async def test_advice_uses_the_evidence_of_both_signatures(stores: Stores) -> No
     before = await failed(stores, "rel-3", GERMAN)
     assert before.seen_before is None
     await merged(stores, before.signature, (await failed(stores, "rel-4", PORT_TAKEN)).signature)
-    after = (await ActedStep(stores).run("rel-5", cured_by("free-port", GERMAN))).analyses[0]
+    after = (await ActedStep(stores).run("rel-5", cured_by("free-port", GERMAN), follow=False)).analyses[0]
     assert after.advice.verdict == "repair"
     assert after.advice.repair == "free-port"
     assert after.recovery_steps[0].worked == 2
