@@ -23,7 +23,7 @@ from memory.stores import Stores, build_stores
 from worker import logs
 from worker.bootstrap import build_workers
 from worker.exits import FAILED, OK, SCHEMA, TemporalDown
-from worker.projection import follow_journal
+from worker.projection import follow_journal, warm_up
 from worker.reconcile import Reconciler
 from worker.resign import resign_signatures
 from worker.search_attributes import ensure_search_attributes
@@ -85,6 +85,8 @@ async def run_worker(settings: Settings) -> int:
     executor = settings.executor() if settings.role != "memory" else None
     logs.configure(settings.values["log"], settings.values["log_level"], _mask(memory, executor))
     _log.info("The worker starts.", **settings.shown())
+    if memory and settings.by_words_because:
+        _log.info("Knowledge is searched by words alone.", because=settings.by_words_because)
     stop = Stop()
     with stop.on_signals():
         client = await _connected(settings, stop)
@@ -189,6 +191,7 @@ def _background(settings: Settings, client: Client, stores: Stores | None, up: a
         await _either(up, stop)
         await _checked(stores, stop)
         if not stop.is_set():
+            await warm_up(stores)
             await follow_journal(stores, stop)
 
     async def sign_again(stop: Stop) -> None:

@@ -126,6 +126,15 @@ class Settings:
         }
         return shown | {"models": ", ".join(sorted(self.models))}
 
+    @property
+    def by_words_because(self) -> str | None:
+        """Why knowledge is searched by words alone, None when it is searched by meaning too."""
+        chosen = self.values["embedder"]
+        if chosen == "none":
+            return f"{PREFIX}EMBEDDER is none"
+        missing = [] if chosen else missing_packages("embedding")
+        return f"{' and '.join(missing)} is not installed (poimen-memory[embedding])" if missing else None
+
     def _embedder(self) -> Literal["minilm"] | EmbeddingSettings | None:
         chosen = self.values["embedder"]
         if chosen is None:

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from memory.stores import Stores
 from tests.fixtures_postgres import Database
 from tests.projection.conftest import follow, teach
-from tests.worker.running import Place, place_of, worker_process
+from tests.worker.running import Place, place_of, until_polled, worker_process
 from worker.bootstrap import rebuild_queue
 from worker.cli.arguments import parse
 from worker.stack.temporal import RunningTemporal
@@ -26,7 +26,9 @@ async def place(
     return place_of(task_queue, database, tmp_path, temporal_server.address)
 
 
-async def test_a_worker_with_another_embedder_refuses_to_start_until_the_index_is_rebuilt(place: Place) -> None:
+async def test_a_worker_with_another_embedder_refuses_to_start_until_the_index_is_rebuilt(
+    place: Place, temporal_client: Client
+) -> None:
     meaning = replace(place, variables={**place.variables, "POIMEN_EMBEDDER": "minilm"})
     async with worker_process(meaning) as worker:
         assert await worker.wait() == 4
@@ -42,6 +44,9 @@ async def test_a_worker_with_another_embedder_refuses_to_start_until_the_index_i
     assert (verified.code, verified.json["count"], verified.json["differences"]) == (0, 0, [])
     (compared,) = verified.json["compared"]
     assert (compared["index"], compared["generation"], compared["counts"]["entries"]) == ("pgvector", 2, 3)
+    async with worker_process(meaning, "--role", "memory") as worker:
+        await until_polled(temporal_client, place.queue, worker)
+        assert await worker.end() == 0
 
 
 async def test_verify_prints_each_difference_and_exits_with_1(place: Place, database: Database) -> None:
@@ -49,7 +54,7 @@ async def test_verify_prints_each_difference_and_exits_with_1(place: Place, data
     verified = await place.poimen("verify")
     assert verified.code == 1
     named, summary = verified.out.splitlines()
-    assert named.startswith("local  index    acme/api les-")
+    assert named.startswith("local index acme/api les-")
     assert named.endswith(": has another content in the index than on record")
     assert summary.endswith("(pgvector, generation 1): 1 difference")
 

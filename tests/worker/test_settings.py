@@ -249,9 +249,13 @@ def test_an_embedding_endpoint_needs_address_model_and_dimension() -> None:
 
 def test_the_embedder_is_the_installed_one_unless_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings.load(MEMORY).memory().embedder == "minilm"
-    assert Settings.load({**MEMORY, "POIMEN_EMBEDDER": "none"}).memory().embedder is None
+    assert Settings.load(MEMORY).by_words_because is None
+    by_words = Settings.load({**MEMORY, "POIMEN_EMBEDDER": "none"})
+    assert (by_words.memory().embedder, by_words.by_words_because) == (None, "POIMEN_EMBEDDER is none")
     monkeypatch.setattr("worker.extras.find_spec", lambda module: None if module == "onnxruntime" else object())
     assert Settings.load(MEMORY).memory().embedder is None
+    because = Settings.load(MEMORY).by_words_because
+    assert because == "onnxruntime is not installed (poimen-memory[embedding])"
     sentence = memory_refused({**MEMORY, "POIMEN_EMBEDDER": "minilm"})
     wanted = "POIMEN_EMBEDDER is minilm, and onnxruntime is not installed; install poimen-memory[embedding]."
     assert sentence == wanted

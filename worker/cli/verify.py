@@ -34,7 +34,7 @@ class _Lines:
 
     def difference(self, tenant: str, found: Difference) -> None:
         where = " ".join(part for part in (found.scope, found.id) if part)
-        print(one_line(f"{tenant}  {found.part:<7}  {where}: {found.detail}", _LONGEST_LINE), flush=True)
+        print(one_line(f"{tenant} {found.part} {where}: {found.detail}", _LONGEST_LINE), flush=True)
 
     def compared(self, tenant: str, index: str, verified: Verified, differences: int) -> None:
         counts = ", ".join(counted(number, name) for name, number in _singular(verified.counts).items())
