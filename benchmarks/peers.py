@@ -88,29 +88,31 @@ class Mem0:
         store = {"collection_name": "peer", "path": f"{folder}/store", "embedding_model_dims": len(look(""))}
         given = {"provider": "qdrant", "config": store}
         self._memory = Memory.from_config({"vector_store": given, "history_db_path": f"{folder}/history.db"})
-        self._memory.embedding_model = _Looking(look)
+        self._looking = self._memory.embedding_model = _Looking(look)
 
     def add(self, items: Mapping[str, str]) -> None:
         for item, text in items.items():
             self._memory.add(text, user_id=self._place, metadata={"item": item}, infer=False)
 
     def search(self, text: str, limit: int) -> list[str]:
+        self._looking.whole[text.strip()] = text
         found = self._memory.search(text, filters={"user_id": self._place}, top_k=limit, threshold=0.0)
         return [one["metadata"]["item"] for one in found["results"]]
 
 
 class _Looking:
-    """What mem0 takes for its embedding model."""
+    """What mem0 takes for its embedding model; it trims what is asked, and the vector is the whole text's."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
         self.config = None
+        self.whole: dict[str, str] = {}
 
     def embed(self, text: str, _action: str | None = None, **_: Any) -> list[float]:
-        return self._look(text)
+        return self._look(self.whole.get(text, text))
 
     def embed_batch(self, texts: Sequence[str], _action: str | None = None, **_: Any) -> list[list[float]]:
-        return [self._look(text) for text in texts]
+        return [self.embed(text) for text in texts]
 
 
 PEERS: dict[str, Callable[[Look, str], Peer]] = {"chromadb": Chroma, "langgraph": LangGraph, "mem0": Mem0}

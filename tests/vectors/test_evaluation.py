@@ -80,6 +80,13 @@ async def test_another_tenant_keeps_what_it_has(pgvector_store: Store) -> None:
     assert await store.ids("port in use") == ["port"]
 
 
+async def test_without_the_cut_off_the_best_are_given_however_little_they_fit(pgvector_store: Store) -> None:
+    store = pgvector_store
+    await store.put(store.document("port", "the port is in use"), store.document("lock", "a stale lock"))
+    assert (await store.find("zebra violin nebula quartz")).hits == ()
+    assert (await store.ids("zebra violin nebula quartz", cut_off=False))[0] == "port"
+
+
 def test_a_sample_is_the_same_each_time_and_spread_over_the_groups() -> None:
     questions = things(*THINGS).questions
     assert drawn(questions, 8, 64) == drawn(questions, 8, 64)
