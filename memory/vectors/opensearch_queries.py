@@ -35,10 +35,6 @@ _PACKED: Final[Mapping[str, Any]] = {"stored_fields": "_none_", "docvalue_fields
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-Place = tuple[str, str]
-"""A scope and an id in it."""
-
-
 def microseconds(instant: datetime) -> int:
     """Give an instant as microseconds since the epoch."""
     since = instant - _EPOCH
@@ -102,15 +98,14 @@ def read_candidates(
     by_words: Mapping[str, Any] | None, nearest: Mapping[str, Any] | None, asked: Asked, statistics: Statistics
 ) -> list[Candidate]:
     """Read the union of what words and what vectors brought up."""
-    found: dict[Place, Candidate] = {}
-    if by_words is not None:
-        worded = _candidates(by_words, asked.terms)
-        rarity = {term: _rarity(term, statistics) for term in telling_terms(asked, statistics)}
-        in_order = sorted(worded, key=lambda key: (-_by_words(worded[key], rarity, statistics), worded[key].id))
-        found = {key: worded[key] for key in in_order[:CANDIDATES]}
-    if nearest is not None:
-        found |= _candidates(nearest, asked.terms)
-    return list(found.values())
+    worded = _packed(by_words)
+    # What both brought up is taken apart once.
+    documents = list(dict.fromkeys(worded + _packed(nearest)))
+    candidates = dict(zip(documents, _candidates(documents, asked.terms), strict=True))
+    rarity = {term: _rarity(term, statistics) for term in telling_terms(asked, statistics)}
+    scores = {text: _by_words(candidates[text], rarity, statistics) for text in worded}
+    in_order = sorted(worded, key=lambda text: (-scores[text], candidates[text].id))
+    return [candidates[text] for text in dict.fromkeys(in_order[:CANDIDATES] + _packed(nearest))]
 
 
 def lines(bodies: Sequence[Mapping[str, Any]]) -> str:
@@ -163,36 +158,33 @@ def _rarity(term: str, statistics: Statistics) -> float:
 
 def _by_words(candidate: Candidate, rarity: Mapping[str, float], statistics: Statistics) -> float:
     slack = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / statistics.mean_length)
-    counts = ((rarity[term], count) for term, count in candidate.frequencies.items() if term in rarity)
-    return sum(weight * count * (1 + SATURATION) / (count + slack) for weight, count in counts)
+    score = 0.0
+    for term, count in candidate.frequencies.items():
+        score += rarity.get(term, 0.0) * count / (count + slack)
+    return score
 
 
-def _candidates(answer: Mapping[str, Any], wanted: Sequence[str]) -> dict[Place, Candidate]:
-    heads: list[list[bytes]] = []
-    for hit in answer["hits"]["hits"]:
-        # The store answers in the alphabet of URLs, unpadded.
-        text = hit["fields"]["packed"][0].replace("-", "+").replace("_", "/")
-        heads.append(binascii.a2b_base64(text + "==").split(b"\0", 5))
-    spaced = {term: f" {term} ".encode() for term in wanted}
+def _packed(answer: Mapping[str, Any] | None) -> list[str]:
+    return [] if answer is None else [hit["fields"]["packed"][0] for hit in answer["hits"]["hits"]]
+
+
+def _candidates(documents: Sequence[str], wanted: Sequence[str]) -> list[Candidate]:
+    # The store answers in the alphabet of URLs, unpadded.
+    texts = (text.replace("-", "+").replace("_", "/") + "==" for text in documents)
+    heads = [binascii.a2b_base64(text).split(b"\0", 5) for text in texts]
     following = iter(_vectors([head[5] for head in heads if head[5]]))
-    found = {}
-    for scope, item, length, terms, counts, halves in heads:
-        frequencies = _frequencies(b" " + terms + b" ", counts, spaced)
-        vector = next(following) if halves else None
-        found[scope.decode(), item.decode()] = Candidate(item.decode(), frequencies, int(length), vector)
+    keys = {term.encode(): term for term in wanted}
+    found = []
+    for _, item, length, terms, counts, halves in heads:
+        words = dict(zip(terms.split(b" "), counts.split(b" "), strict=True))
+        frequencies = {keys[key]: int(words[key]) for key in keys.keys() & words.keys()}
+        found.append(Candidate(item.decode(), frequencies, int(length), next(following) if halves else None))
     return found
 
 
 def _vectors(halves: Sequence[bytes]) -> Vectors:
     """Give the vectors, all in one step."""
     return np.frombuffer(b"".join(halves), "<f2").astype(np.float32).reshape(max(len(halves), 1), -1)
-
-
-def _frequencies(terms: bytes, counts: bytes, wanted: Mapping[str, bytes]) -> dict[str, int]:
-    """Read how often the wanted terms occur; most documents have few of them, so that not all terms are taken apart."""
-    places = {term: place for term, spaced in wanted.items() if (place := terms.find(spaced)) >= 0}
-    numbers = counts.split(b" ") if places else []
-    return {term: int(numbers[terms.count(b" ", 0, place)]) for term, place in places.items()}
 
 
 def _in_scopes(query: Query) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from worker.stack.opensearch_build import assembled_server, default_cache, find_
 from worker.stack.state import own_folder
 
 HEAP_MEGABYTES: Final = 512
-_READY_SECONDS: Final = 180.0
+_READY_SECONDS: Final = 300.0
 _ASK_SECONDS: Final = 5.0
 _WARNS_OF_UNSAFE: Final = 24  # the Java version from which on the memory access that Netty uses needs a flag
 # A failed start ends with a long stack trace below the line that says why.
