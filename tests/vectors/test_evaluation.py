@@ -82,9 +82,10 @@ async def test_another_tenant_keeps_what_it_has(pgvector_store: Store) -> None:
 
 async def test_without_the_cut_off_the_best_are_given_however_little_they_fit(pgvector_store: Store) -> None:
     store = pgvector_store
-    await store.put(store.document("port", "the port is in use"), store.document("lock", "a stale lock"))
-    assert (await store.find("zebra violin nebula quartz")).hits == ()
-    assert (await store.ids("zebra violin nebula quartz", cut_off=False))[0] == "port"
+    (group,) = things(*THINGS).groups
+    await store.put(*(store.document(item, text) for item, text in group.items.items()))
+    assert (await store.find(UNRELATED[0].text)).hits == ()
+    assert len(await store.ids(UNRELATED[0].text, cut_off=False)) == 10
 
 
 def test_a_sample_is_the_same_each_time_and_spread_over_the_groups() -> None:
