@@ -36,7 +36,7 @@ class DeliverRecords:
     @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return how many records were delivered, and why others were not."""
-        start = accept(raw, DeliverRecordsInput, "DeliverRecords")
+        start = accept(raw, DeliverRecordsInput, "DeliverRecords").message
         self.total = len(start.records)
         deadline = workflow.now() + LIFETIME
         for record in start.records:

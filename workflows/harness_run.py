@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim, probes
-from workflows.messages import accept, ended_badly, refuse_long_id, to_the_end
+from workflows.messages import accept, ended_badly, refusal, refuse_long_id, to_the_end
 from workflows.run_flow import MOST_SUMMARIES, RunFlow
 from workflows.run_records import RunEnd, RunIdentity, run_final, seconds_between
 from workflows.step_ports import SCOPE, TENANT, keyword
@@ -40,12 +40,15 @@ class HarnessRun:
         self._title = ""
         self._activity = "starting"
         self._deliveries = 0
+        self._warnings: tuple[str, ...] = ()
 
     @workflow.run
     @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``HarnessRunResult`` of a run that succeeded."""
-        start = _of_this_run(accept(raw, StartHarnessRun, "HarnessRun"))
+        accepted = accept(raw, StartHarnessRun, "HarnessRun")
+        self._warnings = accepted.warnings
+        start = _of_this_run(accepted.message)
         steps = [step.id for phase in start.definition.phases for step in phase.steps]
         refuse_long_id("HarnessRun", max(len(step.encode()) for step in steps) + len("//100000"))
         self._title = start.definition.name
@@ -70,7 +73,8 @@ class HarnessRun:
         flow = self._flow
         if flow is None:
             return self._activity
-        return run_details(self._title, self._activity, tuple(flow.steps), flow.budget.left(workflow.now()))
+        left = flow.budget.left(workflow.now())
+        return run_details(self._title, self._activity, tuple(flow.steps), left, flow.warnings)
 
     @workflow.query(description="Steps done, steps running and budgets, as JSON.")
     def progress(self) -> dict[str, Any]:
@@ -124,6 +128,7 @@ class HarnessRun:
         _set_scope(start)
         who, place, problem = await _prepare(start, state)
         self._flow = RunFlow(start, who, place, memory, self._show)
+        self._flow.warn(self._warnings)
         self._show("starting")
         return RunEnd("failed", problem) if problem else await self._flow.run()
 
@@ -134,6 +139,8 @@ class HarnessRun:
         tokens = flow.budget.tokens_spent if flow else 0
         if start.memory != "off":
             await memory.document(run_final(start, who, ended, seconds, tokens), "document")
+        if flow:
+            flow.warn(refusal(memory))
         self._show(f"{ended.end}: {ended.reason}")
         left_over = len(memory.pending) + memory.dropped
         await self._deliver(memory)
@@ -149,6 +156,7 @@ class HarnessRun:
             seconds=seconds,
             memory=start.memory,
             undelivered_records=left_over + (flow.undelivered if flow else 0),
+            warnings=flow.warnings if flow else self._warnings,
         )
 
     async def _continue(self, start: StartHarnessRun, memory: MemoryLink) -> None:

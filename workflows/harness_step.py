@@ -22,7 +22,7 @@ with workflow.unsafe.imports_passed_through():
 from workflows.attempts import WorkPlace
 from workflows.delivery import deliver_later
 from workflows.executor_calls import CallFailure, claim
-from workflows.messages import accept, ended_badly, refuse_long_id, to_the_end
+from workflows.messages import accept, ended_badly, refusal, refuse_long_id, to_the_end
 from workflows.step_ports import WorkflowStepPorts
 from workflows.step_specs import needs_executor, run_of, step_deadline, step_spec
 
@@ -43,7 +43,8 @@ class HarnessStep:
     @one_argument
     async def run(self, raw: RawValue = EMPTY) -> dict[str, Any]:
         """Return the ``StepResult`` of a step that passed."""
-        start = accept(raw, StartHarnessStep, "HarnessStep")
+        accepted = accept(raw, StartHarnessStep, "HarnessStep")
+        start = accepted.message
         refuse_long_id("HarnessStep", 0)
         memory = MemoryLink(TemporalMemory(workflow.info().task_queue), silent_until=start.silent_until)
         try:
@@ -52,6 +53,7 @@ class HarnessStep:
             if memory.pending:
                 # A cancel in the middle would lose the records, and the step has come to its end already.
                 await to_the_end(deliver_later(memory.pending, workflow.info().task_queue))
+        result = result.model_copy(update={"warnings": (*accepted.warnings, *refusal(memory))})
         if result.end != "succeeded":
             raise ended_badly(f"Step {result.step}: {result.reason}", result, "StepFailed")
         return encode(result)

@@ -9,9 +9,10 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from poimen.contracts.message import Message, encode
+from poimen.contracts.message import Decoded, Message, encode
 from poimen.contracts.problems import InvalidInput, Problem
 from poimen.entry import read_input, refuse
+from poimen.memory_link import MemoryLink
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -21,10 +22,10 @@ MOST_ID_BYTES = 1_000
 RECORDS_ID_BYTES = len("/records/") + 36 + len("/100000")
 
 
-def accept(raw: RawValue, model: type[M], label: str) -> M:
+def accept(raw: RawValue, model: type[M], label: str) -> Decoded[M]:
     """Decode a workflow's input; bad input fails the workflow at once with a sentence."""
     try:
-        return read_input(raw, model, label).message
+        return read_input(raw, model, label)
     except InvalidInput as error:
         raise refuse(error) from None
 
@@ -45,6 +46,11 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> tuple[T, bool]:
 def ended_badly(reason: str, result: BaseModel, kind: str) -> ApplicationError:
     """Make the failure that closes a workflow: the reason as its message, the whole result as its detail."""
     return ApplicationError(reason, encode(result), type=kind, non_retryable=True)
+
+
+def refusal(memory: MemoryLink) -> tuple[str, ...]:
+    """Say what memory refused for good, as a warning; nothing when it refused nothing."""
+    return (f"memory refused {memory.last_refusal}",) if memory.refused else ()
 
 
 def detail_of(error: BaseException | None, kind: str) -> dict[str, Any] | None:

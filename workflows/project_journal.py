@@ -140,7 +140,7 @@ class ProjectJournal:
 
 def _accepted(raw: RawValue) -> StartProjectJournal:
     # Nothing has to be said: it may be started by hand, or on a schedule, without an input.
-    return accept(raw, StartProjectJournal, "ProjectJournal") if raw.payload.data else StartProjectJournal()
+    return accept(raw, StartProjectJournal, "ProjectJournal").message if raw.payload.data else StartProjectJournal()
 
 
 def _after(state: RebuildState, copied: ItemsCopied) -> RebuildState:

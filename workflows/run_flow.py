@@ -1,7 +1,7 @@
 """The order of a run: phases, steps in parallel where needs allow, gates, ways back, budgets."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -26,6 +26,7 @@ MOST_PARALLEL = 16
 # Each step of the largest definition once; a result and a continued run are payloads.
 MOST_SUMMARIES = 500
 _MOST_NAMED = 10
+_MOST_WARNINGS = 10
 
 
 class RunFlow:
@@ -57,6 +58,7 @@ class RunFlow:
         )
         self.steps = list(state.steps)
         self.undelivered = state.undelivered_records
+        self.warnings = state.warnings
         self.running: dict[str, asyncio.Task[StepResult]] = {}
         self.handles: dict[str, ChildWorkflowHandle[object, object]] = {}
         self._back: list[WayBack] = []
@@ -97,7 +99,12 @@ class RunFlow:
             environment=self.who.environment,
             steps=tuple(self.steps[-MOST_SUMMARIES:]),
             undelivered_records=self.undelivered,
+            warnings=self.warnings,
         )
+
+    def warn(self, warnings: Iterable[str]) -> None:
+        """Keep what did not go as asked, each once: what one step meets, most of them meet."""
+        self.warnings = tuple(dict.fromkeys((*self.warnings, *warnings)))[:_MOST_WARNINGS]
 
     async def share_tokens(self, step: str, tokens: int) -> None:
         """Take a running step's report; tell each step whose limit this makes matter what it may use in all."""
@@ -187,6 +194,7 @@ class RunFlow:
         step = next(step for step in phase.steps if step.id == name)
         self.budget.settle(name, result.attempts_made, result.tokens)
         self.undelivered += result.undelivered_records
+        self.warn(result.warnings)
         self.memory.silent_until = result.silent_until or self.memory.silent_until
         self.plan.done[name] = result.end
         self._moved = True
@@ -265,7 +273,13 @@ def _summary(result: StepResult, phase: str, workflow_id: str) -> StepSummary:
         reason=result.reason,
         prevented_by=result.prevention.repair if result.prevention else None,
         workflow_id=workflow_id,
+        failure=_failure(result),
     )
+
+
+def _failure(result: StepResult) -> str:
+    last = result.attempts[-1] if result.attempts and result.end != "succeeded" else None
+    return last.title or "" if last is not None else ""
 
 
 def _all_passed(done: dict[str, StepEnd]) -> str:

@@ -24,13 +24,16 @@ def step_details(progress: Progress) -> str:
     return "\n".join(parts)
 
 
-def run_details(title: str, activity: str, steps: tuple[StepSummary, ...], left: BudgetLeft) -> str:
+def run_details(
+    title: str, activity: str, steps: tuple[StepSummary, ...], left: BudgetLeft, warnings: tuple[str, ...] = ()
+) -> str:
     """Return the run's page: one row a step execution."""
     rows = [_row("step", "visit", "ended", "attempts", "seconds", "why"), "| --- | --- | --- | --- | --- | --- |"]
     for step in steps[-_MOST_ROWS:]:
         told = (_cell(step.step), str(step.visit), step.end, str(step.attempts), f"{step.seconds:.1f}")
         rows.append(_row(*told, _cell(step.reason)))
-    return "\n".join([f"**{_cell(title)}** {_cell(activity)}", "", *rows, "", f"**Left** {budget(left)}"])
+    noted = [f"**Warning** {_cell(warning)}  " for warning in warnings[:_MOST_WARNINGS]]
+    return "\n".join([f"**{_cell(title)}** {_cell(activity)}", "", *rows, "", *noted, f"**Left** {budget(left)}"])
 
 
 def budget(left: BudgetLeft) -> str:

@@ -50,3 +50,10 @@ def test_a_step_that_was_not_started_has_a_row_that_says_so() -> None:
         ["T0", "late", "0", "not", "started"],
         ["T1", "last", "0", "not", "started"],
     ]
+
+
+def test_a_step_that_failed_says_with_what() -> None:
+    failed = ended("T0", "fast").model_copy(
+        update={"end": "failed", "reason": "3 of 3 attempts failed", "failure": "ConnectionRefusedError: smtp refused"}
+    )
+    assert "3 of 3 attempts failed: ConnectionRefusedError: smtp refused" in run_table(DEFINITION, [failed])

@@ -205,6 +205,11 @@ def test_a_runs_page_has_a_row_a_step() -> None:
     assert lines[-1] == "**Left** 27 attempts, 27 min"
 
 
+def test_a_runs_page_names_what_did_not_go_as_asked() -> None:
+    shown = run_details("checks", "phase T0", (), BudgetLeft(attempts=27), ("HarnessRun: memroy is not known",))
+    assert "**Warning** HarnessRun: memroy is not known" in shown
+
+
 @pytest.mark.parametrize(
     ("left", "words"),
     [

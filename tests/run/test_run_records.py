@@ -90,7 +90,7 @@ def raw(data: bytes, encoding: bytes = b"json/plain") -> RawValue:
 
 
 def test_an_input_is_read() -> None:
-    assert accept(raw(b'{"attempts": 5}'), ExtendBudget, "extend_budget").attempts == 5
+    assert accept(raw(b'{"attempts": 5}'), ExtendBudget, "extend_budget").message.attempts == 5
 
 
 @pytest.mark.parametrize(

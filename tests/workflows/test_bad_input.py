@@ -308,3 +308,15 @@ async def test_a_child_that_outlives_its_parent_ends_with_its_attempt(harness: H
 
     assert result["end"] == "succeeded"
     assert not is_running(int((harness.workspace / "pid").read_text()))
+
+
+async def test_a_field_of_a_run_that_is_not_known_is_named_in_its_result(harness: Harness) -> None:
+    result = await harness.run(one_phase(step("build", "true")), memroy="off")
+    assert result["memory"] == "on"
+    assert any("memroy" in warning for warning in result["warnings"])
+
+
+async def test_a_run_that_memory_refuses_says_so_in_its_result(remembering: Harness) -> None:
+    result = await remembering.run(one_phase(step("build", "true"), step("test", "exit 1")), tenant="nobodys")
+    assert result["warnings"]
+    assert all(warning.startswith("memory refused") for warning in result["warnings"])

@@ -142,6 +142,8 @@ def _show(
         return
     print(run_table(definition, result.steps))
     print(f"{result.end}: {one_line(result.reason, 200)}")
+    for warning in result.warnings:
+        print(f"warning: {one_line(warning, 200)}")
     if result.undelivered_records:
         print(f"Kept to be delivered when memory is back: {counted(result.undelivered_records, 'record')}.")
 

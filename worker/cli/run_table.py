@@ -63,5 +63,12 @@ def _row(step: StepSummary) -> tuple[str, ...]:
         str(step.attempts),
         f"{step.seconds:.1f}",
         step.end,
-        one_line(f"{step.prevented_by} first; {step.reason}" if step.prevented_by else step.reason, 60),
+        one_line(_reason(step), 80),
     )
+
+
+def _reason(step: StepSummary) -> str:
+    first = f"{step.prevented_by} first; " if step.prevented_by else ""
+    # A reason that only counts the attempts leaves out what they failed with.
+    told = f": {step.failure}" if step.failure and step.failure not in step.reason else ""
+    return f"{first}{step.reason}{told}"

@@ -12,6 +12,7 @@ from poimen.contracts.memory_calls import (
     Fingerprint,
     Prevention,
     Seconds,
+    ShortText,
 )
 from poimen.contracts.message import Identifier, Instant, Many, Message, Name, Queue, Scope
 from poimen.contracts.vocabulary import MemoryMode, StepEnd
@@ -42,6 +43,7 @@ class RunState(Message):
     environment: Fingerprint = Field(default_factory=dict)
     steps: Many["StepSummary"] = ()
     undelivered_records: Count = 0
+    warnings: Many[ShortText] = ()
 
 
 class StartHarnessRun(Message):
@@ -67,6 +69,8 @@ class StepSummary(Message):
     reason: str
     prevented_by: str | None = None
     workflow_id: str | None = None
+    # What its last failed attempt failed with, in a line; "" when it passed.
+    failure: ShortText = ""
 
 
 class HarnessRunResult(Message):
@@ -80,6 +84,8 @@ class HarnessRunResult(Message):
     seconds: Seconds
     memory: MemoryMode
     undelivered_records: Count = 0
+    # What did not go as asked and failed nothing: a field that is not known, a refusal of memory; at most 10.
+    warnings: Many[ShortText] = ()
 
 
 class StartHarnessStep(Message):
@@ -138,6 +144,7 @@ class StepResult(Message):
     tokens: Count = 0
     silent_until: Instant | None = None
     undelivered_records: Count = 0
+    warnings: Many[ShortText] = ()
 
 
 class PendingRecord(Message):
