@@ -27,15 +27,13 @@ from memory.vectors.opensearch_cluster import Cluster, check_answer, end_of
 from memory.vectors.opensearch_generations import Generations
 from memory.vectors.opensearch_mapping import StoredGeneration, index_of
 from memory.vectors.opensearch_queries import (
+    candidate_bodies,
     entries_body,
     lines,
-    nearest_body,
     read_candidates,
     read_entries,
     read_statistics,
     statistics_body,
-    telling_terms,
-    words_body,
 )
 from memory.vectors.ranking import rank
 
@@ -82,20 +80,14 @@ class OpenSearchIndex:
             return nothing_there(asked)
         if asked.vector is not None and not self._generations.is_own(live):
             asked = asked.by_words(_other_embedder(live))
-        bodies = [statistics_body(query, asked.terms)]
-        if asked.vector is not None:
-            bodies.append(nearest_body(query, asked.vector))
-        counted, *nearest = await self._ask_together(live, bodies, ends_at)
+        body = statistics_body(query, asked.terms)
+        counted = await self._cluster.ask("POST", f"/{live.index}/_search", body, ends_at=ends_at)
+        check_answer(counted)
         statistics = read_statistics(counted, asked.terms)
         if statistics.documents == 0:
             return nothing_there(asked)
-        telling = telling_terms(asked, statistics)
-        by_words = None
-        if telling:
-            body = words_body(query, telling, statistics)
-            by_words = await self._cluster.ask("POST", f"/{live.index}/_search", body, ends_at=ends_at)
-            check_answer(by_words)
-        candidates = read_candidates(by_words, nearest[0] if nearest else None, asked, statistics)
+        answers = await self._ask_together(live, candidate_bodies(asked, statistics), ends_at)
+        candidates = read_candidates(answers, asked.terms)
         return found(asked, rank(asked.terms, asked.vector, candidates, statistics), statistics.documents)
 
     async def health(self, tenant: str, *, deadline_seconds: float) -> Condition:
@@ -151,6 +143,8 @@ class OpenSearchIndex:
     async def _ask_together(
         self, live: StoredGeneration, bodies: Sequence[Mapping[str, Any]], ends_at: float
     ) -> list[Mapping[str, Any]]:
+        if not bodies:
+            return []
         answer = await self._cluster.ask("POST", f"/{live.index}/_msearch", lines(bodies), ends_at=ends_at)
         answers: list[Mapping[str, Any]] = answer["responses"]
         for one in answers:

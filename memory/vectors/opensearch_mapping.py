@@ -15,15 +15,16 @@ PREFIX: Final = "poimen-"
 TEMPLATE: Final = "poimen"
 _WRITES: Final = "-writes"
 
-# Two numbers travel in the boost of a term, a float of 24 exact bits: 12 of its rarity, 12 of the mean length.
-RARITY_STEPS: Final = 256
+# Two numbers travel in the boost of a term, a float of 24 exact bits: 14 of its rarity, 10 of the mean length.
+RARITY_STEPS: Final = 1024
+MOST_RARITY: Final = 2**14 - 1
 LENGTH_STEPS: Final = 64
-HALF: Final = 4096
+LENGTHS: Final = 2**10
 
 _SIMILARITY: Final = f"""
 long packed = (long) query.boost;
-double rarity = (packed / {HALF}L) / {RARITY_STEPS}.0;
-double mean = Math.pow(2.0, (packed % {HALF}L) / {LENGTH_STEPS}.0);
+double rarity = (packed / {LENGTHS}L) / {RARITY_STEPS}.0;
+double mean = Math.pow(2.0, (packed % {LENGTHS}L) / {LENGTH_STEPS}.0);
 double slack = {SATURATION} * ({1 - LENGTH_SHARE} + {LENGTH_SHARE} * doc.length / mean);
 return rarity * doc.freq * {1 + SATURATION} / (doc.freq + slack);
 """

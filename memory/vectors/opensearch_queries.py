@@ -1,7 +1,7 @@
 """What OpenSearch is asked, and how its answers are read; pure.
 
 A search asks twice. First it counts the searched scopes, since the store's own statistics are of everything that is in
-the index, and has the nearest looked for meanwhile. Then it asks for the best by words, weighed by those counts.
+the index. Then it asks for the best by words, weighed by those counts, and for the nearest, both at once.
 """
 
 import base64
@@ -17,8 +17,8 @@ import numpy as np
 from memory.vectors.answer import Asked
 from memory.vectors.embedder import Vectors
 from memory.vectors.index import Document, Entry, Query
-from memory.vectors.opensearch_mapping import HALF, LENGTH_STEPS, RARITY_STEPS
-from memory.vectors.ranking import LENGTH_SHARE, SATURATION, Candidate, Statistics
+from memory.vectors.opensearch_mapping import LENGTH_STEPS, LENGTHS, MOST_RARITY, RARITY_STEPS
+from memory.vectors.ranking import Candidate, Statistics
 from poimen.contracts.definition import LIBRARY
 
 CANDIDATES: Final = 50
@@ -29,8 +29,6 @@ GRAPH_VISITS: Final = 200
 
 LARGE_SCOPE_DOCUMENTS: Final = 10_000
 COMMON_SHARE: Final = 0.1
-# The store knows a document's length to an eighth, and a term's rarity to 1/256: some more, so that none is missed.
-_BY_WORDS: Final = CANDIDATES * 3 // 2
 _PACKED: Final[Mapping[str, Any]] = {"stored_fields": "_none_", "docvalue_fields": ["packed"]}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,7 +59,16 @@ def read_statistics(answer: Mapping[str, Any], terms: Sequence[str]) -> Statisti
     return Statistics(documents, max(length / max(documents, 1), 1.0), containing)
 
 
-def nearest_body(query: Query, vector: Vectors) -> dict[str, Any]:
+def candidate_bodies(asked: Asked, statistics: Statistics) -> list[dict[str, Any]]:
+    """Ask for the best by words and for the nearest, whichever there can be."""
+    terms = _telling_terms(asked, statistics)
+    bodies = [_words_body(asked.query, terms, statistics)] if terms else []
+    if asked.vector is not None:
+        bodies.append(_nearest_body(asked.query, asked.vector))
+    return bodies
+
+
+def _nearest_body(query: Query, vector: Vectors) -> dict[str, Any]:
     """Ask for the nearest; of few documents the store compares every one."""
     neighbours = {
         "vector": [round(float(number), 7) for number in vector],
@@ -72,7 +79,7 @@ def nearest_body(query: Query, vector: Vectors) -> dict[str, Any]:
     return {"size": CANDIDATES, "track_total_hits": False, **_PACKED, "query": {"knn": {"v": neighbours}}}
 
 
-def telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
+def _telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
     """Give the terms to look for: where meaning helps out, those that a tenth of a large scope has tell too little."""
     held = [term for term in asked.terms if statistics.containing.get(term, 0)]
     if statistics.documents <= LARGE_SCOPE_DOCUMENTS or asked.vector is None:
@@ -80,12 +87,12 @@ def telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
     return [term for term in held if statistics.containing[term] <= statistics.documents * COMMON_SHARE]
 
 
-def words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> dict[str, Any]:
+def _words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> dict[str, Any]:
     """Ask for the best by some terms."""
     should = [{"term": {"lex": {"value": term, "boost": _boost(term, statistics)}}} for term in terms]
     allowed = [_in_scopes(query), *_filters(query)]
     return {
-        "size": _BY_WORDS,
+        "size": CANDIDATES,
         "track_total_hits": False,
         **_PACKED,
         "query": {"bool": {"filter": allowed, "should": should, "minimum_should_match": 1}},
@@ -94,18 +101,10 @@ def words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> di
     }
 
 
-def read_candidates(
-    by_words: Mapping[str, Any] | None, nearest: Mapping[str, Any] | None, asked: Asked, statistics: Statistics
-) -> list[Candidate]:
-    """Read the union of what words and what vectors brought up."""
-    worded = _packed(by_words)
-    # What both brought up is taken apart once.
-    documents = list(dict.fromkeys(worded + _packed(nearest)))
-    candidates = dict(zip(documents, _candidates(documents, asked.terms), strict=True))
-    rarity = {term: _rarity(term, statistics) for term in telling_terms(asked, statistics)}
-    scores = {text: _by_words(candidates[text], rarity, statistics) for text in worded}
-    in_order = sorted(worded, key=lambda text: (-scores[text], candidates[text].id))
-    return [candidates[text] for text in dict.fromkeys(in_order[:CANDIDATES] + _packed(nearest))]
+def read_candidates(answers: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[Candidate]:
+    """Read the union of what words and what vectors brought up, each document once."""
+    hits = (hit for answer in answers for hit in answer["hits"]["hits"])
+    return _candidates(list(dict.fromkeys(hit["fields"]["packed"][0] for hit in hits)), wanted)
 
 
 def lines(bodies: Sequence[Mapping[str, Any]]) -> str:
@@ -146,26 +145,14 @@ def packed(document: Document, words: Mapping[str, int], vector: Vectors | None)
 
 
 def _boost(term: str, statistics: Statistics) -> int:
-    rarity = min(max(round(_rarity(term, statistics) * RARITY_STEPS), 1), HALF - 1)
-    length = min(round(log2(statistics.mean_length) * LENGTH_STEPS), HALF - 1)
-    return rarity * HALF + length
+    rarity = min(max(round(_rarity(term, statistics) * RARITY_STEPS), 1), MOST_RARITY)
+    length = min(round(log2(statistics.mean_length) * LENGTH_STEPS), LENGTHS - 1)
+    return rarity * LENGTHS + length
 
 
 def _rarity(term: str, statistics: Statistics) -> float:
     containing = statistics.containing[term]
     return log(1 + (max(statistics.documents - containing, 0) + 0.5) / (containing + 0.5))
-
-
-def _by_words(candidate: Candidate, rarity: Mapping[str, float], statistics: Statistics) -> float:
-    slack = SATURATION * (1 - LENGTH_SHARE + LENGTH_SHARE * candidate.length / statistics.mean_length)
-    score = 0.0
-    for term, count in candidate.frequencies.items():
-        score += rarity.get(term, 0.0) * count / (count + slack)
-    return score
-
-
-def _packed(answer: Mapping[str, Any] | None) -> list[str]:
-    return [] if answer is None else [hit["fields"]["packed"][0] for hit in answer["hits"]["hits"]]
 
 
 def _candidates(documents: Sequence[str], wanted: Sequence[str]) -> list[Candidate]:
