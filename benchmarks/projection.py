@@ -91,6 +91,7 @@ async def _found(stores: Stores, events: int, seconds: float) -> dict[str, Any]:
         "items": verified.counts["items"],
         "entries": verified.counts["entries"],
         "differences": len(differing),
+        "not_followed": verified.waiting,
         "verify_seconds": round(time.monotonic() - began, 1),
     }
 

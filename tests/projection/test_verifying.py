@@ -93,3 +93,13 @@ async def test_a_tenant_without_an_index_and_a_note_that_cannot_be_read_are_diff
     assert found[0].startswith("index : has no generation that is live")
     assert found[1].startswith("vault : cannot be read: bad.md line")
     assert len(found) == 2
+
+
+async def test_a_comparison_that_ends_too_early_is_told(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    await taught(stores)
+
+    async def nothing(*_: object, **__: object) -> compare.Compared:
+        return compare.Compared(None, 0, 0)
+
+    monkeypatch.setattr(verify, "compare_page", nothing)
+    assert await differences(stores) == ["index : was compared with 0 of 4 items only; verify again"]
