@@ -1,5 +1,6 @@
 """`poimen why`: tell in plain words what memory knew of a run's steps, what it advised, and what came of it."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,11 @@ from poimen.contracts.memory_calls import (
 
 SQL = load_queries(__package__, "why.sql")
 DEADLINE_SECONDS = 5.0
+GATE = "gate"
+RUN_FINAL = "run_final"
+# What stands in a title for what differs each time; a person wants to read what it was this time.
+_MASK = re.compile("<[a-z]+>")
+_LONGEST_TITLE = 160
 UNKNOWN_RUN = (
     "No run of that name is on record: give a workflow id or a run id of this tenant. "
     "A run with memory off leaves no record."
@@ -33,13 +39,15 @@ UNKNOWN_RUN = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What memory did in a run: its name, its id, and each step execution in the order they began."""
+    """What memory did in a run: its name, its id, and each step execution in the order that memory heard of them."""
 
     name: str
     run: str
     steps: tuple[StepTold, ...]
     # The runs that the same workflow id had before, the latest first; of a run named by its run id they are not told.
     earlier: tuple[str, ...] = ()
+    # Its gates that failed, and its end; not told of one step alone.
+    decisions: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -49,9 +57,11 @@ class Explanation:
         else:
             told = ((f"{step.label}", *(f"  {line}" for line in tell_step(step))) for step in self.steps)
             lines = [line for lines in told for line in lines]
+        lines += self.decisions
         if self.earlier:
             before = f"{'runs' if len(self.earlier) > 1 else 'run'} {', '.join(self.earlier)}"
-            lines.append(f"This is the latest run of {self.name}; before it the id had {before}.")
+            latest = f"This is the run of {self.name} that memory came to know last"
+            lines.append(f"{latest}; before it the id had {before}.")
         return "\n".join(lines)
 
 
@@ -87,7 +97,8 @@ async def explain(stores: Stores, tenant: str, run_or_workflow_id: str, step: st
     steps = tuple(_told(execution, known) for execution, known in facts.items() if step in {None, execution.step})
     if not steps and step is not None:
         raise NotFound(f"{name} has no step of that name on record.")
-    return Explanation(name, run, steps, tuple(row["run"] for row in earlier if row["run"] != run))
+    before = tuple(row["run"] for row in earlier if row["run"] != run)
+    return Explanation(name, run, steps, before, () if step is not None else _decisions(events))
 
 
 async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEvent]]:
@@ -95,11 +106,25 @@ async def events_named(tx: Transaction, name: str) -> tuple[str, list[RecordedEv
     events = await events_of_run(tx, name)
     if events:
         return events[0].run or name, events
-    row = await tx.row(SQL["run_of_workflow"], workflow_id=name)
+    row = next(iter(await tx.rows(SQL["runs_of_workflow"], workflow_id=name)), None)
     row = row or await tx.row(SQL["run_of_steps"], beginning=f"{name}/")
     if row is None:
         raise NotFound(UNKNOWN_RUN)
     return row["run"], await events_of_run(tx, row["run"])
+
+
+def _decisions(events: Iterable[RecordedEvent]) -> tuple[str, ...]:
+    """Say which gates failed and how the run ended; after a reset it may have ended more than once."""
+    made = [
+        (event.branch, restored(DocumentDecision, event.payload))
+        for event in events
+        if event.kind == EventKind.DECISION_DOCUMENTED and event.payload.get("kind") in {GATE, RUN_FINAL}
+    ]
+    return tuple(
+        f"{'run ' if call.kind == RUN_FINAL else ''}{call.decision}{f' (branch {branch})' if branch else ''}"
+        for branch, call in made
+        if call.kind == RUN_FINAL or not call.decision.endswith(" passed")
+    )
 
 
 def _facts(events: Iterable[RecordedEvent], receipts: Iterable[Row]) -> dict[_Execution, _Facts]:
@@ -179,10 +204,18 @@ def _attempt(number: int, record: AttemptRecord | None, known: _Facts) -> Attemp
         failed=failed,
         source=call.source if call else record.source if record else None,
         signature=(analysis.signature if analysis else record.signature if record else None) or None,
-        title=analysis.title if analysis else record.title if record else None,
+        title=_title(analysis) if analysis else record.title if record else None,
         seen_runs=analysis.seen_before.runs if analysis and analysis.seen_before else 0,
         applied=applied,
         advice=advice,
         next_move=record.next_move if record else "",
         warnings=record.warnings if record else (),
     )
+
+
+def _title(analysis: Analysis) -> str:
+    """Name a failure by its own words where its title is made of them and leaves the numbers out."""
+    said = " ".join(analysis.failing_line.split())
+    if not said or not _MASK.search(analysis.title):
+        return analysis.title
+    return said if len(said) <= _LONGEST_TITLE else said[: _LONGEST_TITLE - 1].rstrip() + "…"

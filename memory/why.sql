@@ -1,26 +1,30 @@
--- name: run_of_workflow
--- The latest run that a workflow id reported; an id that was used again means its latest use.
-select run from journal
-where tenant = %(tenant)s and workflow_id = %(workflow_id)s and run is not null
-order by position desc
-limit 1
-
 -- name: runs_of_workflow
--- The latest runs that a workflow id reported. A foreign workflow reports all its steps under its id: those of long ago
--- are left out, so that asking stays cheap.
-select run from (
-  select run, position from journal
-  where tenant = %(tenant)s and workflow_id = %(workflow_id)s and run is not null
-  order by position desc
-  limit 1000
+-- The runs that a workflow id reported, the one that began last first: a record may be delivered long after its run, so
+-- a run is as old as its first event. A foreign workflow reports all its steps under its id: those of long ago are left
+-- out, so that asking stays cheap.
+select latest.run
+from (
+  select distinct run
+  from (
+    select run from journal
+    where tenant = %(tenant)s and workflow_id = %(workflow_id)s and run is not null
+    order by position desc
+    limit 1000
+  ) as reported
 ) as latest
-group by run
-order by max(position) desc
+cross join lateral (
+  select position from journal
+  where tenant = %(tenant)s and run = latest.run
+  order by position
+  limit 1
+) as began
+order by began.position desc
 limit 10
 
 -- name: run_of_steps
--- The latest run whose steps reported under RUN/STEP, for a run that has not reported by itself yet. Each id below RUN/
--- is found from the one before it and asked for its latest event, so that what they all recorded is never read.
+-- The run that began last of those whose steps reported under RUN/STEP, for a run that has not reported by itself yet.
+-- Each id below RUN/ is found from the one before it and asked for its latest events, so that what they all recorded is
+-- never read.
 with recursive below (workflow_id) as (
   (
     select workflow_id
@@ -43,15 +47,23 @@ with recursive below (workflow_id) as (
   where below.workflow_id is not null
 )
 select latest.run
-from below
-cross join lateral (
-  select run, position
-  from journal
-  where tenant = %(tenant)s and workflow_id = below.workflow_id and run is not null
-  order by position desc
-  limit 1
+from (
+  select distinct reported.run
+  from below
+  cross join lateral (
+    select run from journal
+    where tenant = %(tenant)s and workflow_id = below.workflow_id and run is not null
+    order by position desc
+    limit 20
+  ) as reported
 ) as latest
-order by latest.position desc
+cross join lateral (
+  select position from journal
+  where tenant = %(tenant)s and run = latest.run
+  order by position
+  limit 1
+) as began
+order by began.position desc
 limit 1
 
 -- name: deliveries

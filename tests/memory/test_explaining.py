@@ -57,8 +57,40 @@ async def test_earlier_runs_of_a_workflow_id_are_named(stores: Stores) -> None:
         await document(final, caller(workflow_id="rel-7", run_id=f"id-{run}"), stores)
     latest = await explain(stores, "local", "rel-7")
     assert (latest.run, latest.earlier) == ("run-c", ("run-b", "run-a"))
-    assert latest.text == "This is the latest run of rel-7; before it the id had runs run-b, run-a."
-    assert (await explain(stores, "local", "run-a")).text == ""
+    assert latest.text.splitlines() == [
+        "run done",
+        "This is the run of rel-7 that memory came to know last; before it the id had runs run-b, run-a.",
+    ]
+    assert (await explain(stores, "local", "run-a")).text == "run done"
+
+
+async def test_a_record_that_is_delivered_late_makes_no_older_run_the_latest(stores: Stores) -> None:
+    for number, run in enumerate(("run-a", "run-b", "run-a")):
+        late = DocumentDecision(scope="acme/api", run=run, kind="note", decision=f"number {number}")
+        await document(late, caller(workflow_id="rel-7", run_id=f"id-{run}"), stores)
+        await document(late, caller(workflow_id="rel-8/serve", run_id=f"id-{run}"), stores)
+    latest = await explain(stores, "local", "rel-7")
+    assert (latest.run, latest.earlier) == ("run-b", ("run-a",))
+    assert (await explain(stores, "local", "rel-8")).run == "run-b"
+
+
+async def test_a_run_is_told_with_its_failed_gates_and_its_end(stores: Stores) -> None:
+    await ActedStep(stores).run("rel-1", cured_by("free-port"))
+    for kind, decision in (
+        ("gate", "gate of T0 passed"),
+        ("gate", "gate of T1 failed: no page"),
+        ("run_final", "failed: Gate of T1 failed: no page"),
+    ):
+        call = DocumentDecision(scope="acme/api", run="rel-1", kind=kind, decision=decision)
+        await document(call, caller(workflow_id="rel-1", run_id="id-rel-1"), stores)
+    end = ["gate of T1 failed: no page", "run failed: Gate of T1 failed: no page"]
+    assert (await explain(stores, "local", "rel-1")).text.splitlines()[-2:] == end
+    assert "gate" not in (await explain(stores, "local", "rel-1", "serve")).text
+
+
+async def test_a_failure_whose_title_hides_its_numbers_is_told_in_its_own_words(stores: Stores) -> None:
+    await ActedStep(stores).run("rel-1", incurable("the judge scored 0.42, and 0.5 passes"))
+    assert "attempt 1 failed: the judge scored 0.42, and 0.5 passes (" in (await explain(stores, "local", "rel-1")).text
 
 
 async def test_steps_stand_in_the_order_they_began(stores: Stores) -> None:

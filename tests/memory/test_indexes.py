@@ -178,7 +178,6 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "verify/journal_page": {"after": 5, "limit": 20},
     "why/deliveries": {"run": "run-5"},
     "why/run_of_steps": {"beginning": "run-5/"},
-    "why/run_of_workflow": {"workflow_id": "run-5"},
     "why/runs_of_workflow": {"workflow_id": "run-5"},
 }
 # What is asked for a person or by a batch, and reads all that there is of a kind in one tenant.

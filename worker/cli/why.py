@@ -21,8 +21,17 @@ async def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(_AS_JSON.dump_python(explanation, mode="json"))
     else:
-        print(plain(explanation.text) or "No step of this run is on record yet.")
+        print(_told(explanation))
     return 0
+
+
+def _told(explanation: Explanation) -> str:
+    text = plain(explanation.text)
+    if explanation.steps:
+        return text
+    # What is decided of a run comes after its steps, so none will follow.
+    none = "No step of this run is on record." if explanation.decisions else "No step of this run is on record yet."
+    return f"{none}\n{text}" if text else none
 
 
 async def _explain(stores: Stores, tenant: str, asked: str) -> Explanation:
