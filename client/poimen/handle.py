@@ -178,6 +178,8 @@ class StepBlock:
 
     async def __aenter__(self) -> "StepBlock":
         await self._loop.recall()
+        # Whatever the block does before its first activity is part of its attempt.
+        self._loop.begin()
         return self
 
     async def __aexit__(
@@ -193,7 +195,7 @@ class StepBlock:
         if error is None:
             await self._passed()
         elif isinstance(error, asyncio.CancelledError) or was_cancelled(error):
-            await loop.finish("cancelled", "the step was cancelled")
+            await loop.finish("cancelled", loop.cancelled())
         elif isinstance(error, Exception):
             known = self._ended is not None and _stems_from(error, self._ended[0])
             move = self._ended[1] if self._ended and known else await self._body_failed(error)
@@ -235,6 +237,7 @@ class StepBlock:
         while True:
             rest = _rest(policy, made, loop.state) if made and _is_long(made) else None
             started_at, made = workflow.now(), made + 1
+            loop.begin()
             try:
                 answer = await execute(
                     activity, *arguments, retry_policy=rest or once, **_limits(options, whole, begun)
@@ -343,9 +346,11 @@ class _CallablePorts(_BlockPorts, Generic[T]):
 
     def bounds(self, policy: StepPolicy) -> StepPolicy:
         info = workflow.info()
-        full = history_is_full(info.get_current_history_length(), info.get_current_history_size())
         # The first attempt is the caller's own, whatever memory has room for.
-        return replace(policy, history_is_full=full and self._made > 0)
+        full = self._made > 0 and history_is_full(info.get_current_history_length(), info.get_current_history_size())
+        # A workflow that went on without this bound must be replayed without it. Asked only where it matters: the
+        # answer is an event of the caller's history.
+        return replace(policy, history_is_full=full and workflow.patched("run-step-history"))
 
     async def attempt(self, work: AttemptWork) -> AttemptReport:
         started_at = workflow.now()

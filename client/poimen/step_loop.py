@@ -62,7 +62,8 @@ class StepLoop:
     def __init__(self, state: StepState, ports: StepPorts, memory: MemoryLink) -> None:
         self.state, self.ports, self.memory = state, ports, memory
         self.mode = state.spec.memory
-        self._attempting = False
+        # Where the step is: in an attempt, before one that is due, or after one of which nothing has followed yet.
+        self._attempting, self._due = False, True
 
     async def run(self) -> Move:
         """Attempt the step until a move ends it."""
@@ -126,18 +127,25 @@ class StepLoop:
         state, now = self.state, self.ports.now()
         self._show(RUNNING)
         context = render(state.workflow_context(now), state.package)
-        self._attempting = True
+        self.begin()
         report = await self.ports.attempt(AttemptWork(state.number, context, state.left(now).time_seconds))
-        self._attempting = False
         self.count(report)
         return report
 
     def cancelled(self) -> str:
         """Say where a cancellation met the step."""
-        return f"the step was cancelled {'during' if self._attempting else 'before'} attempt {self.state.number}"
+        number = self.state.number
+        if self._attempting:
+            return f"the step was cancelled during attempt {number}"
+        return f"the step was cancelled {f'before attempt {number}' if self._due else f'after attempt {number - 1}'}"
+
+    def begin(self) -> None:
+        """Take note that an attempt is being made."""
+        self._attempting = True
 
     def count(self, report: AttemptReport) -> None:
         """Take note that an attempt was made."""
+        self._attempting = self._due = False
         self.state.last = report
         self.state.count(attempts=1, tokens=report.tokens)
 
@@ -163,6 +171,7 @@ class StepLoop:
         heard = advice if self.mode == "on" else None
         state.policy = self.ports.bounds(state.spec.policy)
         move = next_move(state.policy, state.spent_at(self.ports.now()), report.final, heard)
+        self._due = move.end is None
         state.record(report, advice, move)
         state.first_failed_at.setdefault(state.signature, failed_at)
         return move

@@ -302,6 +302,29 @@ async def test_a_cancel_between_two_attempts_says_so() -> None:
     assert world.said("DocumentDecision")[0]["reasoning"] == "the step was cancelled before attempt 2"
 
 
+@pytest.mark.parametrize(
+    ("asked", "attempts", "reports", "where"),
+    [
+        ("LearnFromExecution", 3, [PASSED], "after attempt 1"),
+        ("AnalyzeError", 1, [FAILED], "after attempt 1"),
+        ("AnalyzeError", 3, [FAILED], "after attempt 1"),
+        ("GetContext", 3, [PASSED], "before attempt 1"),
+    ],
+)
+async def test_a_cancel_while_memory_is_asked_says_after_which_attempt_it_came(
+    asked: str, attempts: int, reports: list[AttemptReport], where: str
+) -> None:
+    def cancel(_message: dict[str, Any]) -> None:
+        raise asyncio.CancelledError
+
+    world = World(reports)
+    world.answers[asked] = cancel
+    with pytest.raises(asyncio.CancelledError):
+        await run(world, spec(StepPolicy(attempts=attempts)))
+
+    assert world.said("DocumentDecision")[0]["reasoning"] == f"the step was cancelled {where}"
+
+
 async def test_what_was_wrong_with_what_an_attempt_left_is_on_its_record_and_its_page() -> None:
     warned = replace(PASSED, warnings=("the report was ignored: \x00 " + "x" * 400, "b", "c", "d"))
 

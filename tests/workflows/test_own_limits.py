@@ -13,7 +13,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, ChildWorkflowError
-from temporalio.worker import Worker
+from temporalio.worker import Replayer, Worker
 
 from poimen import Memory, StepAttempt, StepPolicy, handle
 from tests.workflows.conftest import RUNNER, StandInMemory
@@ -57,6 +57,23 @@ class Stubborn:
 
 
 @workflow.defn(sandboxed=False)  # because a test module is not importable by name inside the sandbox
+class Drafting:
+    """Has a step that passes at its second attempt."""
+
+    @workflow.run
+    async def run(self) -> int:
+        async def attempt(asked: StepAttempt) -> int:
+            return asked.number
+
+        async def verify(number: int) -> bool:
+            return number == 2
+
+        return await Memory("acme/api", queue=workflow.info().task_queue).run_step(
+            "draft", attempt, verify=verify, policy=StepPolicy(attempts=3, first_delay=0.0)
+        )
+
+
+@workflow.defn(sandboxed=False)  # because a test module is not importable by name inside the sandbox
 class Chained:
     """Runs a step in each of ``times`` runs of its chain."""
 
@@ -89,7 +106,7 @@ async def own_worker(client: Client, queue: str, *activities: Any) -> AsyncItera
     async with Worker(
         client,
         task_queue=queue,
-        workflows=[Waiting, Parent, Stubborn, Chained],
+        workflows=[Waiting, Parent, Stubborn, Drafting, Chained],
         activities=activities,
         workflow_runner=RUNNER,
     ):
@@ -143,6 +160,44 @@ async def test_a_record_that_a_cancellation_cut_off_is_handed_over(
             await run.result()
 
     assert await _children(run) == [("DeliverRecords", timedelta(hours=25))]
+
+
+async def test_a_cancelled_block_says_during_which_attempt(
+    temporal_client: Client, task_queue: str, memory: StandInMemory
+) -> None:
+    asked, told = asyncio.Event(), asyncio.Event()
+
+    @activity.defn(name="make_plan")
+    async def hang() -> None:
+        asked.set()
+        await told.wait()
+
+    async with own_worker(temporal_client, task_queue, *memory.all(), hang):
+        run = await temporal_client.start_workflow(Stubborn.run, 1, id=f"own-{uuid.uuid4()}", task_queue=task_queue)
+        await asked.wait()
+        await run.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await run.result()
+        told.set()
+
+    assert [m["reasoning"] for m in memory.of("DocumentDecision")] == ["the step was cancelled during attempt 1"]
+
+
+async def test_a_step_that_went_on_without_the_bound_of_a_history_is_replayed_without_it(
+    temporal_client: Client, task_queue: str, memory: StandInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayer = Replayer(workflows=[Drafting], workflow_runner=RUNNER)
+    async with own_worker(temporal_client, task_queue, *memory.all()):
+        went_on = await temporal_client.start_workflow(Drafting.run, id=f"own-{uuid.uuid4()}", task_queue=task_queue)
+        assert await went_on.result() == 2
+        monkeypatch.setattr("poimen.step_rules.MOST_EVENTS", 1)
+        bound = await temporal_client.start_workflow(Drafting.run, id=f"own-{uuid.uuid4()}", task_queue=task_queue)
+        with pytest.raises(WorkflowFailureError, match="failed"):
+            await bound.result()
+
+    for run in (went_on, bound):
+        await replayer.replay_workflow(await run.fetch_history())
+    assert [m["end"] for m in memory.of("DocumentDecision")] == ["succeeded", "exhausted"]
 
 
 @pytest.mark.parametrize("maximum", [0, 7])
