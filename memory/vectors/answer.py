@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from memory.errors import StoreUnavailable
+from memory.errors import PoimenError
 from memory.vectors.embedder import Embedder, Vectors
 from memory.vectors.index import Found, Hit, Query
 from memory.vectors.ranking import Ranking
@@ -50,7 +50,7 @@ async def ask(query: Query, embedder: Embedder | None, deadline_seconds: float) 
     try:
         async with asyncio.timeout(deadline_seconds * EMBEDDING_SHARE):
             vectors = await embedder.embed([text])
-    except (StoreUnavailable, TimeoutError) as error:
+    except (PoimenError, TimeoutError) as error:
         late = isinstance(error, TimeoutError)
         because = f"{embedder.name} did not answer in time" if late else f"{embedder.name} does not answer"
         _log.warning("A query is searched by words alone.", because=because)

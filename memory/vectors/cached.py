@@ -25,7 +25,7 @@ class CachedEmbedder:
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Give float32 of shape (texts, dimension), rows of length 1; a kept one cannot be written to.
 
-        Raises StoreUnavailable when the embedder behind it does.
+        Raises StoreUnavailable and Rejected when the embedder behind it does.
         """
         if len(texts) != 1:
             return await self.behind.embed(texts)

@@ -18,6 +18,6 @@ class Embedder(Protocol):
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Give float32 of shape (texts, dimension), rows of length 1; works off the event loop.
 
-        Raises StoreUnavailable when it cannot answer now.
+        Raises StoreUnavailable when it cannot answer now, Rejected when it will never take one of these texts.
         """
         ...

@@ -44,10 +44,10 @@ class MiniLM:
     async def embed(self, texts: Sequence[str]) -> Vectors:
         """Give float32 of shape (texts, 384), rows of length 1; works off the event loop.
 
-        Raises StoreUnavailable when the model is not installed or is not the one whose hash is known.
+        Raises StoreUnavailable when the model is not installed, is not the one whose hash is known, or does not run.
         """
         loop, vectors = asyncio.get_running_loop(), np.zeros((len(texts), self.dimension), np.float32)
-        pieces = [piece_ids(text, LONGEST_PIECES) for text in texts]
+        pieces = [await loop.run_in_executor(_thread(), piece_ids, text, LONGEST_PIECES) for text in texts]
         # A batch is as long as its longest text: texts of one length belong together.
         order = sorted(range(len(pieces)), key=lambda at: len(pieces[at]))
         for start in range(0, len(order), BATCH):
@@ -62,6 +62,17 @@ def _thread() -> ThreadPoolExecutor:
 
 
 def _embed(pieces: Sequence[Sequence[int]]) -> Vectors:
+    try:
+        return _computed(pieces)
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        # A library that does not load or a file that cannot be read: the memory goes on by words until it is mended.
+        because = f"the embedding model does not run ({type(error).__name__})"
+        raise StoreUnavailable(because, retry_after_seconds=RETRY_SECONDS) from error
+
+
+def _computed(pieces: Sequence[Sequence[int]]) -> Vectors:
     session = _session()
     longest = max(len(ids) for ids in pieces)
     ids = np.array([[*one, *[0] * (longest - len(one))] for one in pieces], np.int64)

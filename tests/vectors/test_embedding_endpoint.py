@@ -1,3 +1,5 @@
+import asyncio
+import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from memory.errors import StoreUnavailable
+from memory.errors import Rejected, StoreUnavailable
 from memory.settings import EmbeddingSettings
 from memory.vectors import endpoint
 from memory.vectors.endpoint import EndpointEmbedder
@@ -148,6 +150,62 @@ async def test_silence_ends_with_the_time_out(service: Service) -> None:
         await silent.embed(["words"])
     await silent.close()
     assert service.keys == [None]
+
+
+def taking(service: Service, takes: Callable[[str], bool], status: int) -> None:
+    def answer(texts: list[str]) -> Answer:
+        if all(map(takes, texts)):
+            return embeddings([[len(text), 1] for text in texts])
+        return status, {}, b"must have less than 512 tokens"
+
+    service.answer = answer
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_a_text_too_long_for_the_service_is_cut_and_no_other(
+    service: Service, embedder: EndpointEmbedder, status: int
+) -> None:
+    taking(service, lambda text: len(text) <= 2_000, status)
+    vectors = await embedder.embed(["x" * 3, "y" * 1_900, "z" * 7_000, "x" * 5])
+    lengths = vectors[:, 0] / vectors[:, 1]
+    assert lengths == pytest.approx([3, 1_900, 1_750, 5], rel=1e-3)
+
+
+async def test_a_text_that_the_service_never_takes_is_refused_for_good(
+    service: Service, embedder: EndpointEmbedder
+) -> None:
+    taking(service, lambda text: "odd" not in text, 400)
+    with pytest.raises(Rejected, match=r"does not take this text \(HTTP 400\)"):
+        await embedder.embed(["one", "odd" * 1_000, "two"])
+    assert (await embedder.embed(["one", "two"])).shape == (2, 2)
+
+
+async def test_a_service_that_takes_no_text_is_waited_for(service: Service, embedder: EndpointEmbedder) -> None:
+    taking(service, lambda _: False, 400)
+    with pytest.raises(StoreUnavailable, match="takes no text at all") as caught:
+        await embedder.embed(["x" * 9_000] * 64)
+    assert caught.value.retry_after_seconds == 30
+    assert len(service.asked) < 20
+
+
+async def test_an_answer_that_trickles_ends_with_the_time_out() -> None:
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while not reader.at_eof():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    slow = EndpointEmbedder(EmbeddingSettings(base_url=url, model="small", dimension=2), request_seconds=0.2)
+    async with asyncio.timeout(20):
+        with pytest.raises(StoreUnavailable, match="did not answer in time"):
+            await slow.embed(["words"])
+    await slow.close()
+    server.close()
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/v1", "no address", "http://user:secret@[::1"])

@@ -1,4 +1,6 @@
 import asyncio
+import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ import pytest
 from memory.errors import StoreUnavailable
 from memory.vectors import minilm
 from memory.vectors.minilm import MiniLM
+from memory.vectors.word_pieces import piece_ids
 
 SENTENCES = (
     "The port is in use by another server.",
@@ -75,3 +78,27 @@ async def test_a_missing_package_is_named_by_its_extra(monkeypatch: pytest.Monke
     assert not minilm.installed()
     with pytest.raises(StoreUnavailable, match="extra: embedding"):
         await MiniLM().embed(["words"])
+
+
+@pytest.mark.parametrize("error", [ImportError("no library"), PermissionError("model.onnx"), RuntimeError("no memory")])
+async def test_a_model_that_does_not_run_is_unavailable(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def load() -> None:
+        raise error
+
+    monkeypatch.setattr(minilm, "_load", load)
+    with pytest.raises(StoreUnavailable, match=rf"does not run \({type(error).__name__}\)") as caught:
+        await MiniLM().embed(["words"])
+    assert caught.value.retry_after_seconds == 30
+
+
+async def test_word_pieces_are_cut_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set()
+
+    def pieces(text: str, longest: int) -> Sequence[int]:
+        threads.add(threading.current_thread())
+        return piece_ids(text, longest)
+
+    monkeypatch.setattr(minilm, "piece_ids", pieces)
+    await MiniLM().embed(["some words", "others"])
+    assert threads
+    assert threading.main_thread() not in threads
