@@ -2,15 +2,17 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from temporalio import exceptions
 from temporalio.api.common.v1 import Payload
+from temporalio.api.common.v1 import WorkflowExecution as WorkflowExecutionReference
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.service import RPCError, RPCStatusCode
 
 from poimen.contracts.message import decode
 from poimen.contracts.problems import InvalidInput
@@ -19,7 +21,8 @@ from poimen.contracts.run_io import HarnessRunResult, StepResult
 RUN: Final = "HarnessRun"
 STEP: Final = "HarnessStep"
 _MOST_CAUSES: Final = 3
-_ATTEMPT: Final = re.compile(r" · attempt (\d+)$")
+# What asks memory before an attempt has a number too, and the attempt may never begin.
+_ATTEMPT: Final = re.compile(r"^run · attempt (\d+)$")
 _ENDS: Final = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "was cancelled",
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "was terminated",
@@ -54,10 +57,9 @@ async def how_ended(client: Client, found: WorkflowExecution) -> HowEnded:
 
 
 async def last_event(client: Client, workflow_id: str, run_id: str | None = None) -> HistoryEvent | None:
-    """Return the event that closed an execution."""
-    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    events = handle.fetch_history_events(event_filter_type=WorkflowHistoryEventFilterType.CLOSE_EVENT)
-    return await anext(aiter(events), None)
+    """Return the event that closed an execution, None when the server no longer has its history."""
+    kind = WorkflowHistoryEventFilterType.CLOSE_EVENT
+    return await anext(_events(client, workflow_id, run_id, event_filter_type=kind), None)
 
 
 async def with_first_causes(client: Client, result: HarnessRunResult) -> HarnessRunResult:
@@ -76,9 +78,22 @@ async def with_first_causes(client: Client, result: HarnessRunResult) -> Harness
 
 async def is_reset(client: Client, found: WorkflowExecution) -> bool:
     """Tell whether an execution goes on from a point of an earlier one."""
-    events = client.get_workflow_handle(found.id, run_id=found.run_id).fetch_history_events(page_size=1)
-    first = await anext(aiter(events))
+    first = await anext(_events(client, found.id, found.run_id, page_size=1), None)
+    if first is None:
+        return False
     return first.workflow_execution_started_event_attributes.original_execution_run_id != found.run_id
+
+
+async def _events(
+    client: Client, workflow_id: str, run_id: str | None, **asked: Any
+) -> AsyncGenerator[HistoryEvent, None]:
+    """Give the events of a history, and none when it was deleted: the others are told all the same."""
+    try:
+        async for event in client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events(**asked):
+            yield event
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
 
 
 async def _result(client: Client, kind: str, last: HistoryEvent) -> HarnessRunResult | StepResult | None:
@@ -121,18 +136,25 @@ async def _attempts(client: Client, found: WorkflowExecution) -> int:
     """Count the attempts that were begun, by what the steps scheduled."""
     if found.workflow_type == STEP:
         return await _attempts_of_step(client, found.id, found.run_id)
-    events = client.get_workflow_handle(found.id, run_id=found.run_id).fetch_history_events()
-    steps = [
-        started.workflow_execution
-        async for event in events
-        if (started := event.child_workflow_execution_started_event_attributes).workflow_type.name == STEP
-    ]
+    steps = [step async for step in _steps(client, found.id, found.run_id)]
     return sum(await asyncio.gather(*(_attempts_of_step(client, step.workflow_id, step.run_id) for step in steps)))
 
 
+async def _steps(client: Client, workflow_id: str, run_id: str) -> AsyncIterator[WorkflowExecutionReference]:
+    """Give the steps that a run started, and those it started before it continued as new."""
+    former = run_id
+    while former:
+        events = _events(client, workflow_id, former)
+        former = ""
+        async for event in events:
+            former = former or event.workflow_execution_started_event_attributes.continued_execution_run_id
+            started = event.child_workflow_execution_started_event_attributes
+            if started.workflow_type.name == STEP:
+                yield started.workflow_execution
+
+
 async def _attempts_of_step(client: Client, workflow_id: str, run_id: str) -> int:
-    events = client.get_workflow_handle(workflow_id, run_id=run_id).fetch_history_events()
-    return max([number async for number in _numbers(client, events)], default=0)
+    return max([number async for number in _numbers(client, _events(client, workflow_id, run_id))], default=0)
 
 
 async def _numbers(client: Client, events: AsyncIterator[HistoryEvent]) -> AsyncIterator[int]:
