@@ -64,7 +64,7 @@ class OpenSearchIndex:
             raise ValueError("Documents of one tenant are put together.")
         outcomes: list[Put] = []
         for first in range(0, len(documents), DOCUMENTS_AT_ONCE):
-            outcomes += await self._put(documents[first : first + DOCUMENTS_AT_ONCE], deadline_seconds)
+            outcomes += await self._put_apart(documents[first : first + DOCUMENTS_AT_ONCE], deadline_seconds)
         return tuple(outcomes)
 
     async def search(self, query: Query, *, deadline_seconds: float) -> Found:
@@ -150,6 +150,15 @@ class OpenSearchIndex:
         for one in answers:
             check_answer(one)
         return answers
+
+    async def _put_apart(self, documents: Sequence[Document], seconds: float) -> list[Put]:
+        """Put documents; when the embedder will never take one of them, each by itself to find out which."""
+        try:
+            return await self._put(documents, seconds)
+        except Rejected as error:
+            if len(documents) == 1:
+                return [Put(documents[0].id, "failed", str(error))]
+        return [outcome for document in documents for outcome in await self._put_apart([document], seconds)]
 
     async def _put(self, documents: Sequence[Document], seconds: float) -> list[Put]:
         refused = {id(one): because for one in documents if (because := _refused(one.tenant, one.scope, one.id))}

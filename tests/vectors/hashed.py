@@ -7,22 +7,25 @@ from functools import lru_cache
 
 import numpy as np
 
-from memory.errors import StoreUnavailable
+from memory.errors import Rejected, StoreUnavailable
 from memory.vectors.embedder import Vectors
 
 
 class HashedEmbedder:
-    """Adds up a random direction for each word. It can be told to be down, and counts the texts it was given."""
+    """Adds up a random direction for each word. It can be told to be down or to refuse a word, and counts its texts."""
 
     def __init__(self, name: str = "hashed", dimension: int = 64) -> None:
         self.name = name
         self.dimension = dimension
         self.down = False
+        self.refused: str | None = None
         self.embedded = 0
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if self.down:
             raise StoreUnavailable("The embedder is down.")
+        if self.refused is not None and any(self.refused in text for text in texts):
+            raise Rejected("The embedder does not take this text.")
         self.embedded += len(texts)
         rows = np.array([self.vector(text) for text in texts], np.float32)
         return rows.reshape(len(texts), self.dimension)

@@ -162,6 +162,17 @@ async def test_an_identifier_that_the_store_refuses_fails_alone(store: Store) ->
     assert await store.ids(PORT) == ["x"]
 
 
+async def test_a_text_that_the_embedder_never_takes_fails_alone(store: Store) -> None:
+    store.embedder.refused = "odd"
+    documents = [store.document("x", PORT), store.document("odd", "an odd text"), store.document("y", LOCK)]
+    outcomes = await store.index.put(documents, deadline_seconds=SECONDS)
+    assert [one.outcome for one in outcomes] == ["stored", "failed", "stored"]
+    assert outcomes[1].because
+    await store.settle(store.tenant)
+    assert (await store.find("odd port 8080")).by_words_because == "hashed does not answer"
+    assert (await store.ids(PORT))[0] == "x"
+
+
 async def test_a_query_of_three_hundred_terms_is_answered(store: Store) -> None:
     await store.put(store.document("port", PORT), store.document("lock", LOCK))
     query = " ".join(f"word{number} {PORT}" for number in range(300))
