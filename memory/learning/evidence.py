@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from math import ceil, log
 from typing import Final
 
@@ -121,6 +121,11 @@ class Evidence:
         return next((trial.run for trial in reversed(self.trials) if trial.worked), None)
 
     @property
+    def helped_here(self) -> bool:
+        """Say whether anything ever ended the signature in this environment."""
+        return any(trial.worked and trial.environment == self.environment for trial in self.trials)
+
+    @property
     def delays(self) -> tuple[Tally, ...]:
         """Tally every counted delay."""
         return tuple(self.delay(seconds) for seconds in DELAYS)
@@ -130,7 +135,7 @@ class Evidence:
 
         A success credits every delay at least as long, a failure debits every delay at most as long.
         """
-        return _tally([(trial, weight) for trial, weight in self.waits if _tells(trial, seconds)])
+        return _tally([(trial, weight) for trial, weight in self.waits if _tells(trial, seconds)], self.environment)
 
     def repair_after(self, failed: Set[str], repair: str) -> Tally:
         """Tally a repair in the occurrences where the `failed` ones had been applied in vain before it."""
@@ -162,8 +167,8 @@ def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurren
         environment=environment,
         occurrences=len(occurrences),
         runs=tuple(dict.fromkeys(one.run for one in occurrences)),
-        repairs=_repair_tallies(trials, weights),
-        plain=_tally([(t, w) for t, w in waits if t.applied.waited_seconds <= PLAIN_WAIT_SECONDS]),
+        repairs=_repair_tallies(trials, weights, environment),
+        plain=_tally([(t, w) for t, w in waits if t.applied.waited_seconds <= PLAIN_WAIT_SECONDS], environment),
         weighted=tuple(zip(trials, weights, strict=True)),
         waits=tuple(waits),
         streak=_streak(trials),
@@ -177,19 +182,31 @@ def fold(attempts: Iterable[Attempt], signature: str, environment: str, occurren
 def _weights(
     trials: Sequence[Trial], occurrences: Sequence[Occurrence], at_hand: str | None, environment: str
 ) -> list[float]:
+    """Weigh each trial by its age, and by half when it is of another environment.
+
+    What happens in another environment does not make the record of this one older.
+    """
     # The occurrence at hand has told nothing yet that would make the earlier ones older.
-    ages: list[float] = []
-    weight = 1.0
-    for one in reversed(occurrences):
-        ages.append(weight if one.id != at_hand else 1.0)
-        weight *= AGE_DECAY if one.id != at_hand else 1.0
-    ages.reverse()
-    return [ages[t.position] * (1.0 if t.environment == environment else OTHER_ENVIRONMENT) for t in trials]
+    told = [one.id != at_hand for one in occurrences]
+    everywhere = _ages(told)
+    here = _ages([new and one.environment == environment for new, one in zip(told, occurrences, strict=True)])
+    return [
+        AGE_DECAY ** here[t.position]
+        if t.environment == environment
+        else OTHER_ENVIRONMENT * AGE_DECAY ** everywhere[t.position]
+        for t in trials
+    ]
 
 
-def _tally(weighted: Sequence[tuple[Trial, float]]) -> Tally:
+def _ages(counts: Sequence[bool]) -> list[int]:
+    """Give for each position how many of the later ones count."""
+    later = [0, *accumulate(reversed(counts[1:]))] if counts else []
+    return later[::-1]
+
+
+def _tally(weighted: Sequence[tuple[Trial, float]], environment: str) -> Tally:
     counted = _counted(weighted)
-    return replace(counted, successes=counted.successes * _unchanged([trial.worked for trial, _ in weighted]))
+    return replace(counted, successes=counted.successes * _unchanged([trial for trial, _ in weighted], environment))
 
 
 def _counted(weighted: Sequence[tuple[Trial, float]]) -> Tally:
@@ -198,26 +215,30 @@ def _counted(weighted: Sequence[tuple[Trial, float]]) -> Tally:
     return Tally(len(worked), len(weighted), sum(worked), sum(failed))
 
 
-def _unchanged(worked: Sequence[bool]) -> float:
+def _unchanged(trials: Sequence[Trial], environment: str) -> float:
     """Give the chance that the failures since an action last worked are no more than chance.
 
-    What seldom failed before is soon doubted; what failed now and then is not.
+    What seldom failed before is soon doubted; what failed now and then is not. Where the action has worked in this
+    environment, failures in another do not count.
     """
-    last = max((at for at, one in enumerate(worked) if one), default=None)
-    if last is None or last + 1 == len(worked):
+    here = any(trial.worked and trial.environment == environment for trial in trials)
+    told = [trial for trial in trials if not here or trial.environment == environment]
+    last = max((at for at, trial in enumerate(told) if trial.worked), default=None)
+    if last is None or last + 1 == len(told):
         return 1.0
     weights = [PAST_DECAY ** (last - at) for at in range(last + 1)]
-    rate = (sum(weight for weight, one in zip(weights, worked, strict=False) if one) + 0.5) / (sum(weights) + 1)
-    by_chance: float = (1 - rate) ** (len(worked) - last - 1)
+    succeeded = sum(weight for weight, trial in zip(weights, told, strict=False) if trial.worked)
+    rate = (succeeded + 0.5) / (sum(weights) + 1)
+    by_chance: float = (1 - rate) ** (len(told) - last - 1)
     return by_chance / (by_chance + CHANGED)
 
 
-def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float]) -> dict[str, Tally]:
+def _repair_tallies(trials: Sequence[Trial], weights: Sequence[float], environment: str) -> dict[str, Tally]:
     grouped: dict[str, list[tuple[Trial, float]]] = {}
     for trial, weight in zip(trials, weights, strict=True):
         if trial.applied.repair is not None:
             grouped.setdefault(trial.applied.repair, []).append((trial, weight))
-    return {repair: _tally(weighted) for repair, weighted in sorted(grouped.items())}
+    return {repair: _tally(weighted, environment) for repair, weighted in sorted(grouped.items())}
 
 
 def _streak(trials: Sequence[Trial]) -> Streak:

@@ -83,6 +83,9 @@ def lacks_wait(evidence: Evidence, admissible: Admissible) -> bool:
 
 def _seen_here(evidence: Evidence, trials: list[Trial]) -> bool:
     streak = evidence.streak
+    # Failures elsewhere do not suffice against what has been ended here.
+    if evidence.helped_here:
+        return any(trial.environment == evidence.environment for trial in trials)
     # A fingerprint that changes in most runs tells nothing apart, and would make every verdict new.
     if streak.environments >= SETTLED_ENVIRONMENTS and 2 * streak.environments > streak.runs:
         return True

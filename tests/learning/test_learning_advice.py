@@ -256,6 +256,58 @@ def test_a_cure_that_changes_with_the_environment_is_chosen_by_environment(story
     assert story.advice("next", "one", "two").repair == "two"
 
 
+@pytest.mark.parametrize("cured", [5, 20])
+@pytest.mark.parametrize("failed", [2, 4])
+def test_a_cure_is_back_with_the_environment_in_which_it_never_failed(story, cured, failed):
+    _rolled_back(story, cured, [(("X", "S"),)] * failed)
+    advice = story.advice("z", "X", "Y")
+    assert (advice.verdict, advice.repair) == ("repair", "X")
+
+
+def test_a_wait_is_back_with_the_environment_in_which_it_never_failed(story):
+    for number in range(12):
+        story.run(f"a{number}", (None, "S"), (16.0, "ok"))
+    story.environment = "image B"
+    for number in range(3):
+        story.run(f"b{number}", (None, "S"), (16.0, "S"))
+    assert story.evidence().delay(16).mean < 0.3
+    story.environment = "python 3.12"
+    assert story.evidence().delay(16).mean > 0.7
+
+
+def test_what_helped_elsewhere_meanwhile_does_not_take_the_place_of_the_cure_of_an_environment(story):
+    _rolled_back(story, 20, [(("X", "S"), ("Y", "ok"))] * 2 + [(("Y", "ok"),)] * 20)
+    assert story.advice("z", "X", "Y").repair == "X"
+
+
+def test_a_cure_that_fails_again_in_its_own_environment_is_doubted_there(story):
+    _rolled_back(story, 20, [(("X", "S"), ("Y", "ok"))] * 3)
+    story.attempts.pop()
+    for number in range(2):
+        story.run(f"c{number}", (None, "S"), ("X", "S"))
+    story.run("z", (None, "S"))
+    assert story.advice("z", "X", "Y").repair == "Y"
+
+
+@pytest.mark.parametrize("environments", [1, 4, 12])
+def test_failures_elsewhere_do_not_give_up_what_has_been_cured_here(story, environments):
+    orders = [(("X", "S"), ("Y", "S"), (64.0, "S")), (("Y", "S"), ("X", "S"), (64.0, "S"))]
+    _rolled_back(story, 20, orders * 6, environments)
+    assert story.advice("z", "X", "Y").repair == "X"
+
+
+def _rolled_back(story, cured, elsewhere, environments=1):
+    """X cures `cured` runs in one environment, others follow `elsewhere`, and the first is back with a failure."""
+    home = story.environment
+    for number in range(cured):
+        story.run(f"a{number}", (None, "S"), ("X", "ok"))
+    for number, entries in enumerate(elsewhere):
+        story.environment = f"image {number % environments}"
+        story.run(f"b{number}", (None, "S"), *entries)
+    story.environment = home
+    story.run("z", (None, "S"))
+
+
 def test_a_repair_followed_by_a_second_failure_teaches_both_cures(story):
     for run in "ab":
         story.run(run, (None, "S"), ("fix-s", "T"), ("fix-t", "ok"))

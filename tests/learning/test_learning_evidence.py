@@ -141,6 +141,15 @@ def test_older_occurrences_weigh_less(story):
     assert round(story.evidence().repairs["fix"].successes, 6) == 1.9
 
 
+def test_occurrences_of_another_environment_do_not_make_the_evidence_of_this_one_older(story):
+    story.run("a", (None, "S"), ("fix", "ok"))
+    before = story.evidence().repairs["fix"]
+    story.environment = "python 3.13"
+    story.run("b", (None, "S"), ("other", "ok"))
+    story.environment = "python 3.12"
+    assert story.evidence().repairs["fix"] == before
+
+
 def test_what_was_tried_in_the_occurrence_at_hand_is_summed_up(story):
     story.run("a", (None, "T"), ("early", "S"), (4.0, "S"), ("fix", "S"))
     tried = tried_in(story.attempts, "a", "S")

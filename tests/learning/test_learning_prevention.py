@@ -1,3 +1,6 @@
+import pytest
+
+
 def test_a_failure_that_a_repair_ended_twice_is_prevented(story):
     story.run("a", (None, "S"), ("w1", "S"), ("w2", "S"), ("right", "ok"))
     assert story.prevention("w1", "w2", "right") is None
@@ -50,6 +53,18 @@ def test_prevention_that_stops_working_ends(story):
 def test_a_failure_of_another_environment_is_not_prevented_here(story):
     _prevented(story).environment = "image 2"
     assert story.prevention("fix") is None
+
+
+@pytest.mark.parametrize("elsewhere", [(("fix", "S"),), (("fix", "S"), ("other", "ok"))])
+def test_a_prevention_is_back_with_the_environment_in_which_its_repair_never_failed(story, elsewhere):
+    home = story.environment
+    for number in range(20):
+        story.run(f"a{number}", (None, "S"), ("fix", "ok"))
+    story.environment = "image 2"
+    for number in range(4):
+        story.run(f"b{number}", (None, "S"), *elsewhere)
+    story.environment = home
+    assert story.prevention("fix", "other").repair == "fix"
 
 
 def test_a_seldom_failure_is_not_prevented(story):
