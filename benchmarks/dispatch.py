@@ -7,7 +7,6 @@ one of a million.
 import argparse
 import asyncio
 import contextlib
-import hashlib
 import json
 import sys
 import tempfile
@@ -26,11 +25,13 @@ from benchmarks.lookup import DEADLINE_SECONDS, FEW, MANY, fill
 from benchmarks.stores import fresh_stores
 from memory.analyze import analyze
 from memory.items import SQL as ITEMS
+from memory.items import lesson_id
 from memory.journal import Origin, Provenance
 from memory.learn import learn
 from memory.observations import SQL as OBSERVATIONS
 from memory.observations import observations
 from memory.postgres import tenant_transaction
+from memory.signatures import signatures_of
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import AnalyzeError, AppliedAction, LearnFromExecution
 from worker.bootstrap import RUNNER
@@ -41,13 +42,16 @@ ROUNDS: Final = 5
 """The tables are asked in turn, so that a busy moment of the machine falls on both."""
 KNOWN_RUNS: Final = 20
 PLACE: Final = {"scope": "scope-0", "step": "step-1"}
-FAILURE: Final = {"error": "ValueError: no key", "repairs": ["mend"], "attempts_left": 3}
-LESSON: Final = "les-" + hashlib.md5(b"item1", usedforsecurity=False).hexdigest()
+ERROR: Final = "ValueError: no key"
+FAILURE: Final = {"error": ERROR, "repairs": ["mend"], "attempts_left": 3}
+KEYS: Final = tuple(signature.key for signature in signatures_of(ERROR))
+"""The failure's key by the rules of today, then by earlier ones."""
+LESSON: Final = lesson_id(PLACE["scope"], PLACE["step"], KEYS[0])
 LOOK_UPS: Final[dict[str, tuple[LiteralString, dict[str, object]]]] = {
-    "observations": (OBSERVATIONS["observations"], observations(PLACE["scope"], [LESSON]).values),
+    "observations": (OBSERVATIONS["observations"], observations(PLACE["scope"], [LESSON], KEYS[1:]).values),
     "item": (ITEMS["item"], {"id": LESSON}),
     "told_lessons": (ITEMS["told_lessons"], {**PLACE, "limit": 2}),
-    "run_name": (OBSERVATIONS["run_name"], {"run": "run-0"}),
+    "run_name": (OBSERVATIONS["run_name"], {"run": "known-0"}),
 }
 
 
@@ -87,9 +91,9 @@ async def _server() -> AsyncIterator[Client]:
 async def _worker(client: Client, size: int) -> AsyncIterator[dict[str, Any]]:
     """Run a worker over a table of so many signatures that knows the failure; give the plans of its look-ups."""
     async with fresh_stores(fill(size)) as stores:
-        told = {name: await plan(stores, query, values) for name, (query, values) in LOOK_UPS.items()}
         for number in range(KNOWN_RUNS):
-            await _teach(stores, f"known-{number}")
+            await teach(stores, f"known-{number}")
+        told = await plans(stores)
         async with Worker(
             client,
             task_queue=f"signatures-{size}",
@@ -100,15 +104,18 @@ async def _worker(client: Client, size: int) -> AsyncIterator[dict[str, Any]]:
             yield told
 
 
-async def _teach(stores: Stores, run: str) -> None:
+async def teach(stores: Stores, run: str) -> None:
+    """Report the failure, and that a repair ended it, as a run of its own."""
     mended = AppliedAction(kind="repair", repair="mend", exit_code=0)
     failed = AnalyzeError.model_validate({**PLACE, **FAILURE, "run": run})
-    await analyze(failed, _caller(), stores)
-    await learn(LearnFromExecution(**PLACE, run=run, attempt=2, outcome="succeeded", applied=mended), _caller(), stores)
+    await analyze(failed, _caller(run), stores)
+    ended = LearnFromExecution(**PLACE, run=run, attempt=2, outcome="succeeded", applied=mended)
+    await learn(ended, _caller(run), stores)
 
 
-def _caller() -> Caller:
-    return Caller("local", Provenance(key=uuid.uuid4().hex, origin=Origin.CALLER), DEADLINE_SECONDS)
+def _caller(run: str) -> Caller:
+    told = Provenance(key=uuid.uuid4().hex, origin=Origin.CALLER, workflow_id=run)
+    return Caller("local", told, DEADLINE_SECONDS)
 
 
 async def _call(client: Client, size: int, times: int) -> dict[str, list[float]]:
@@ -122,7 +129,12 @@ async def _call(client: Client, size: int, times: int) -> dict[str, list[float]]
     return found
 
 
-async def plan(stores: Stores, query: LiteralString, values: dict[str, object]) -> dict[str, Any]:
+async def plans(stores: Stores) -> dict[str, dict[str, Any]]:
+    """Explain every look-up of the failure."""
+    return {name: await _plan(stores, query, values) for name, (query, values) in LOOK_UPS.items()}
+
+
+async def _plan(stores: Stores, query: LiteralString, values: dict[str, object]) -> dict[str, Any]:
     """Explain a look-up: how often each index was probed, which tables were read from end to end, rows thrown away."""
     async with tenant_transaction(stores.pool, "local", deadline_seconds=DEADLINE_SECONDS) as tx:
         explained: LiteralString = f"explain (analyze, format json) {query}"
