@@ -9,17 +9,20 @@ from typing import Any, Final, TypeVar
 
 from temporalio import activity
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from activities.boundary import Activity, told_errors
-from memory.compare import compare_page
+from memory.compare import Compared, compare_page
 from memory.errors import NotFound
-from memory.rebuild import begin_generation, copy_changes, copy_page
+from memory.rebuild import begin_generation, changes_begin, copy_changes, copy_page
 from memory.stores import Stores
 from memory.vectors.documents import LONGEST_TRANSACTION, Change
 from memory.vectors.index import Document
 from poimen.contracts.message import Message, decode, encode
 from poimen.contracts.rebuild import (
+    MOST_FAILED,
     BeginGeneration,
+    ChangeKey,
     ChangesCopied,
     CompareGeneration,
     CopyChanges,
@@ -39,6 +42,8 @@ STRETCH_SECONDS: Final = 20.0
 STRETCH_ITEMS: Final = 5_000
 BEAT_SECONDS: Final = 5.0
 MOST_NAMED: Final = 20
+# With a fault of this program; an outage may take any number of them.
+MOST_ATTEMPTS: Final = 5
 
 M = TypeVar("M", bound=Message)
 
@@ -75,8 +80,7 @@ class RebuildActivities:
     async def copy(self, asked: CopyItems) -> ItemsCopied:
         """Copy a stretch of the items; an attempt that was cut short goes on where its last heartbeat was."""
         tenant = await self._checked(asked.tenant, asked.generation)
-        beaten = activity.info().heartbeat_details
-        known = decode(ItemsCopied, beaten[0]).message if beaten else ItemsCopied(items=0, after=asked.after)
+        known = _told_before(ItemsCopied) or ItemsCopied(items=0, after=asked.after)
         began = time.monotonic()
         async with _beating(encode(known)) as beat:
             while True:
@@ -86,40 +90,47 @@ class RebuildActivities:
                     items=known.items + page.items,
                     after=ItemKey(scope=page.after[0], id=page.after[1]) if page.after else None,
                     failed=known.failed + len(page.failed),
-                    failed_ids=(*known.failed_ids, *page.failed)[:MOST_NAMED],
+                    failed_ids=(*known.failed_ids, *page.failed)[:MOST_FAILED],
                 )
+                # Not of the last page: without a place to go on an attempt begins at the beginning.
+                if known.after is None:
+                    return known
                 beat(encode(known))
-                if page.after is None or known.items >= STRETCH_ITEMS or time.monotonic() - began > STRETCH_SECONDS:
+                if known.items >= STRETCH_ITEMS or time.monotonic() - began > STRETCH_SECONDS:
                     return known
 
     async def copy_changes(self, asked: CopyChanges) -> ChangesCopied:
-        """Copy what was changed since."""
+        """Copy what was changed since; an attempt that was cut short goes on where its last heartbeat was."""
         tenant = await self._checked(asked.tenant, asked.generation)
-        async with _beating(None):
-            since, items = await copy_changes(self._stores, tenant, Change(asked.since))
-        return ChangesCopied(items=items, since=since.at)
+        known = _told_before(ChangesCopied)
+        if known is None:
+            since = (await changes_begin(self._stores, tenant)).at
+            known = ChangesCopied(items=0, since=since, after=ChangeKey(at=asked.since))
+        async with _beating(encode(known)) as beat:
+            while known.after is not None:
+                page = await copy_changes(self._stores, tenant, Change(known.after.at, known.after.id))
+                known = ChangesCopied(
+                    items=known.items + page.items,
+                    since=known.since,
+                    after=ChangeKey(at=page.after.at, id=page.after.id) if page.after else None,
+                    failed=known.failed + len(page.failed),
+                    failed_ids=(*known.failed_ids, *page.failed)[:MOST_FAILED],
+                )
+                beat(encode(known))
+        return known
 
     async def compare(self, asked: CompareGeneration) -> GenerationCompared:
-        """Compare all of the generation."""
+        """Compare all of the generation; an attempt that was cut short goes on where its last heartbeat was."""
         tenant = await self._checked(asked.tenant, asked.generation)
-        documents = entries = differences = 0
-        told: list[str] = []
-        async with _beating(None):
-            after = None
+        known = _told_before(GenerationCompared) or GenerationCompared(items=0, entries=0)
+        async with _beating(encode(known)) as beat:
             while True:
+                after = (known.after.scope, known.after.id) if known.after else None
                 page = await compare_page(self._stores, tenant, asked.generation, after)
-                documents, entries = documents + page.documents, entries + page.entries
-                # What was changed since the last catch-up began is brought by the next.
-                real = [
-                    one for one, item in page.differing if not _changed_after(item, asked.since + LONGEST_TRANSACTION)
-                ]
-                differences += len(real)
-                told += [f"{one.scope} {one.id} {one.detail}" for one in real[: MOST_NAMED - len(told)]]
-                after = page.after
-                if after is None:
-                    return GenerationCompared(
-                        items=documents, entries=entries, differences=differences, told=tuple(told)
-                    )
+                known = _with_page(known, page, asked)
+                if known.after is None:
+                    return known
+                beat(encode(known))
 
     async def promote(self, asked: PromoteGeneration) -> Promoted:
         """Swap; asked again it changes nothing."""
@@ -137,7 +148,7 @@ class RebuildActivities:
         own = next((one for one in known if one.number == number and one.state != "kept"), None)
         if own is None:
             raise NotFound(f"Generation {number} is no longer being built: another rebuild took its place.")
-        if own.embedder != stores.embedder_name:
+        if not stores.made(own):
             raise NotFound(f"Generation {number} is of another embedder than this worker's; begin again.")
         return tenant
 
@@ -148,8 +159,14 @@ def _entry_point(takes: type[M], answer: Callable[[M], Awaitable[Message]]) -> A
     @activity.defn(name=name)
     @one_argument
     async def run(raw: RawValue = EMPTY) -> dict[str, Any]:
-        with told_errors(name):
-            return encode(await answer(read_input(raw, takes, name).message))
+        try:
+            with told_errors(name):
+                return encode(await answer(read_input(raw, takes, name).message))
+        except ApplicationError as error:
+            # Outages are waited out; a defect does not go away, and whoever waits for the rebuild has to hear of it.
+            if error.type == "InternalError" and activity.info().attempt >= MOST_ATTEMPTS:
+                raise ApplicationError(error.message, type=error.type, non_retryable=True) from None
+            raise
 
     return run
 
@@ -174,6 +191,29 @@ async def _beating(details: dict[str, Any] | None) -> AsyncIterator[Callable[[di
     finally:
         beating.cancel()
         await asyncio.wait({beating})
+
+
+def _told_before(kind: type[M]) -> M | None:
+    """Return what the attempt before told with its last heartbeat."""
+    beaten = activity.info().heartbeat_details
+    return decode(kind, beaten[0]).message if beaten else None
+
+
+def _with_page(known: GenerationCompared, page: Compared, asked: CompareGeneration) -> GenerationCompared:
+    """Add a page to what was compared before."""
+    failed = [one.id for one, _ in page.differing if one.id in asked.failed_ids]
+    # What was changed since the last catch-up began is brought by the next.
+    limit = asked.since + LONGEST_TRANSACTION
+    real = [one for one, item in page.differing if one.id not in asked.failed_ids and not _changed_after(item, limit)]
+    told = [f"{one.scope} {one.id} {one.detail}" for one in real]
+    return GenerationCompared(
+        items=known.items + page.documents,
+        entries=known.entries + page.entries,
+        after=ItemKey(scope=page.after[0], id=page.after[1]) if page.after else None,
+        differences=known.differences + len(real),
+        failed_ids=(*known.failed_ids, *failed),
+        told=(*known.told, *told)[:MOST_NAMED],
+    )
 
 
 def _changed_after(item: Document | None, instant: datetime) -> bool:

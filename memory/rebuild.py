@@ -35,11 +35,19 @@ class Stretch:
     failed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedStretch:
+    """The same of a page of changes."""
+
+    after: Change | None
+    items: int
+    failed: tuple[str, ...] = ()
+
+
 async def begin_generation(stores: Stores, tenant: str) -> tuple[Generation, Change]:
     """Begin a generation of the embedder in use, and note from where on changes must be brought to it."""
     generation = await stores.index.begin(tenant, deadline_seconds=PUT_SECONDS)
-    async with tenant_transaction(stores.pool, tenant, deadline_seconds=READ_SECONDS) as tx:
-        return generation, await changes_from_now(tx)
+    return generation, await changes_begin(stores, tenant)
 
 
 async def copy_page(stores: Stores, tenant: str, after: Key | None, limit: int = PAGE) -> Stretch:
@@ -51,22 +59,18 @@ async def copy_page(stores: Stores, tenant: str, after: Key | None, limit: int =
     return Stretch((last.scope, last.id) if last else None, len(documents), tuple(failed))
 
 
-async def copy_changes(stores: Stores, tenant: str, since: Change, limit: int = PAGE) -> tuple[Change, int]:
-    """Bring what was changed since a place; return the place to begin at the next time, and how many items there were.
-
-    Whoever writes meanwhile is not waited for.
-    """
-    copied = 0
+async def changes_begin(stores: Stores, tenant: str) -> Change:
+    """Return the place from which on changes must be brought the next time, when those until now are brought first."""
     async with tenant_transaction(stores.pool, tenant, deadline_seconds=READ_SECONDS) as tx:
-        next_time = await changes_from_now(tx)
-    while True:
-        async with tenant_transaction(stores.pool, tenant, deadline_seconds=READ_SECONDS) as tx:
-            changed = await documents_changed_after(tx, since, limit)
-        await put_all(stores, [document for _, document in changed])
-        copied += len(changed)
-        if len(changed) < limit:
-            return next_time, copied
-        since = changed[-1][0]
+        return await changes_from_now(tx)
+
+
+async def copy_changes(stores: Stores, tenant: str, after: Change, limit: int = PAGE) -> ChangedStretch:
+    """Put the next items in the order of their last change, as `copy_page` does; whoever writes is not waited for."""
+    async with tenant_transaction(stores.pool, tenant, deadline_seconds=READ_SECONDS) as tx:
+        changed = await documents_changed_after(tx, after, limit)
+    failed = await put_all(stores, [document for _, document in changed])
+    return ChangedStretch(changed[-1][0] if len(changed) == limit else None, len(changed), tuple(failed))
 
 
 async def put_all(stores: Stores, documents: Sequence[Document]) -> dict[str, str]:
@@ -78,6 +82,8 @@ async def put_all(stores: Stores, documents: Sequence[Document]) -> dict[str, st
         outcomes = await stores.index.put(left, deadline_seconds=PUT_SECONDS)
         failed = {put.id: put.because or "failed" for put in outcomes if put.outcome == "failed"}
         left = [document for document in left if document.id in failed]
+    for item, because in failed.items():
+        _log.warning("An item does not go into the index.", item=item, error=because)
     return failed
 
 
@@ -89,7 +95,7 @@ async def ensure_generation(stores: Stores, tenant: str) -> None:
     known = await stores.index.generations(tenant, deadline_seconds=READ_SECONDS)
     if any(generation.state == "live" for generation in known):
         return
-    own = (one for one in known if one.state == "building" and one.embedder == stores.embedder_name)
+    own = (one for one in known if one.state == "building" and stores.made(one))
     building = next(own, None) or await stores.index.begin(tenant, deadline_seconds=PUT_SECONDS)
     after = None
     failed = 0
@@ -112,12 +118,16 @@ async def check_embedder(stores: Stores, *, deadline_seconds: float = READ_SECON
     for tenant in stores.settings.tenants:
         known = await stores.index.generations(tenant, deadline_seconds=deadline_seconds)
         live = next((generation for generation in known if generation.state == "live"), None)
-        if live is not None and live.embedder != stores.embedder_name:
-            raise SchemaMismatch(
-                f"The index of {tenant} was made by {_maker(live.embedder)}, and this worker is set to search by "
-                f"{_maker(stores.embedder_name)}. Run poimen rebuild --index, or set POIMEN_EMBEDDER back."
-            )
+        if live is not None and not stores.made(live):
+            raise SchemaMismatch(_made_by_another(tenant, live, stores))
 
 
-def _maker(embedder: str) -> str:
-    return embedder or "words alone"
+def _made_by_another(tenant: str, live: Generation, stores: Stores) -> str:
+    made, own, setting = live.embedder or "words alone", stores.embedder_name or "words alone", "POIMEN_EMBEDDER"
+    if made == own and stores.embedder is not None:
+        made = f"{made} in {live.dimension} dimensions"
+        own, setting = f"{stores.embedder.dimension} dimensions", "POIMEN_EMBEDDING_DIMENSION"
+    return (
+        f"The index of {tenant} was made by {made}, and this worker is set to search by {own}. "
+        f"Run poimen rebuild --index, or set {setting} back."
+    )

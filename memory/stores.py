@@ -15,7 +15,7 @@ from memory.settings import EmbeddingSettings, MemorySettings
 from memory.vectors.cached import CachedEmbedder
 from memory.vectors.embedder import Embedder
 from memory.vectors.endpoint import EndpointEmbedder
-from memory.vectors.index import VectorIndex
+from memory.vectors.index import Generation, VectorIndex
 from memory.vectors.minilm import MiniLM
 from memory.vectors.pgvector import PgvectorIndex
 
@@ -38,6 +38,11 @@ class Stores:
     def embedder_name(self) -> str:
         """What vectors are made by, "" for none; a generation of the index belongs to one of them."""
         return self.embedder.name if self.embedder else ""
+
+    def made(self, generation: Generation) -> bool:
+        """Say whether a generation's vectors are of the embedder in use: of the same name and dimension."""
+        dimension = self.embedder.dimension if self.embedder else 0
+        return (generation.embedder, generation.dimension) == (self.embedder_name, dimension)
 
     def index_with(self, embedder: Embedder | None) -> VectorIndex:
         """Give the same index with another embedder; what it opens is closed with it."""

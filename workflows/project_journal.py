@@ -9,7 +9,9 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from poimen.contracts.message import Message, decode, encode
+    from poimen.contracts.problems import counted
     from poimen.contracts.rebuild import (
+        MOST_FAILED,
         BeginGeneration,
         ChangesCopied,
         CompareGeneration,
@@ -44,7 +46,6 @@ HEARTBEAT: Final = timedelta(seconds=20)
 MOST_STRETCHES: Final = 200
 # Writers are brought up to date and compared again, for some change while they are compared.
 ROUNDS: Final = 3
-MOST_NAMED: Final = 20
 
 
 @workflow.defn(name="ProjectJournal")
@@ -66,8 +67,8 @@ class ProjectJournal:
             self.state = RebuildState(begun=begun)
         workflow.upsert_search_attributes([TENANT.value_set(self.state.begun.tenant)])
         await self._copy(self.state, fresh=start.state is None)
-        since = await self._compare(self.state)
-        promoted = await self._promote(self.state, since)
+        since = await self._compare(self.state.begun)
+        promoted = await self._promote(self.state.begun, since)
         self._show("done")
         return encode(_result(self.state, promoted))
 
@@ -90,31 +91,40 @@ class ProjectJournal:
             asked = CopyItems(tenant=state.begun.tenant, generation=state.begun.generation, after=after)
             copied = await self._do("CopyItems", asked, ItemsCopied)
             fresh, after, stretches = False, copied.after, stretches + 1
-            state = self.state = _after(state, copied)
+            moved = state.model_copy(update={"after": after, "items": state.items + copied.items})
+            state = self.state = _with_failed(moved, copied)
 
-    async def _compare(self, state: RebuildState) -> datetime:
+    async def _compare(self, begun: GenerationBegun) -> datetime:
         """Bring what changed meanwhile and compare, until nothing differs but what does not go in."""
-        since, tenant, generation = state.begun.since, state.begun.tenant, state.begun.generation
+        since = begun.since
         for _ in range(ROUNDS):
-            self._show("catching up")
-            caught_up = await self._do(
-                "CopyChanges", CopyChanges(tenant=tenant, generation=generation, since=since), ChangesCopied
-            )
-            since = caught_up.since
+            state, since = await self._catch_up(begun, since)
             self._show("comparing")
-            asked = CompareGeneration(tenant=tenant, generation=generation, since=since)
+            asked = CompareGeneration(
+                tenant=begun.tenant, generation=begun.generation, since=since, failed_ids=state.failed_ids
+            )
             compared = await self._do("CompareGeneration", asked, GenerationCompared)
-            if compared.differences <= state.failed:
+            if not compared.differences:
+                # Some may have gone in at a later try.
+                left = {"failed": len(compared.failed_ids), "failed_ids": compared.failed_ids}
+                self.state = state.model_copy(update=left)
                 return since
         raise ApplicationError(_differs(compared), encode(compared), type="Differs", non_retryable=True)
 
-    async def _promote(self, state: RebuildState, since: datetime) -> Promoted:
+    async def _catch_up(self, begun: GenerationBegun, since: datetime) -> tuple[RebuildState, datetime]:
+        self._show("catching up")
+        asked = CopyChanges(tenant=begun.tenant, generation=begun.generation, since=since)
+        caught_up = await self._do("CopyChanges", asked, ChangesCopied)
+        assert self.state is not None
+        self.state = _with_failed(self.state, caught_up)
+        return self.state, caught_up.since
+
+    async def _promote(self, begun: GenerationBegun, since: datetime) -> Promoted:
         """Swap, and bring what a worker with the former settings wrote into the former generation alone."""
         self._show("swapping")
-        tenant, generation = state.begun.tenant, state.begun.generation
-        asked = PromoteGeneration(tenant=tenant, generation=generation)
+        asked = PromoteGeneration(tenant=begun.tenant, generation=begun.generation)
         promoted = await self._do("PromoteGeneration", asked, Promoted)
-        await self._do("CopyChanges", CopyChanges(tenant=tenant, generation=generation, since=since), ChangesCopied)
+        await self._catch_up(begun, since)
         return promoted
 
     async def _do(self, activity: str, message: Message, answer: type[M]) -> M:
@@ -143,20 +153,22 @@ def _accepted(raw: RawValue) -> StartProjectJournal:
     return accept(raw, StartProjectJournal, "ProjectJournal").message if raw.payload.data else StartProjectJournal()
 
 
-def _after(state: RebuildState, copied: ItemsCopied) -> RebuildState:
-    return state.model_copy(
-        update={
-            "after": copied.after,
-            "items": state.items + copied.items,
-            "failed": state.failed + copied.failed,
-            "failed_ids": (*state.failed_ids, *copied.failed_ids)[:MOST_NAMED],
-        }
-    )
+def _with_failed(state: RebuildState, copied: ItemsCopied | ChangesCopied) -> RebuildState:
+    """Add what did not go in, each once; raise when it is more than can be named."""
+    failed_ids = tuple(dict.fromkeys((*state.failed_ids, *copied.failed_ids)))
+    if max(copied.failed, len(failed_ids)) > MOST_FAILED:
+        raise ApplicationError(
+            f"More than {MOST_FAILED} items do not go into the new generation, {failed_ids[0]} among them; the former "
+            "one stays. The worker's log says why the index refuses them.",
+            type="TooManyFailed",
+            non_retryable=True,
+        )
+    return state.model_copy(update={"failed": len(failed_ids), "failed_ids": failed_ids})
 
 
 def _differs(compared: GenerationCompared) -> str:
     named = "; ".join(compared.told[:3])
-    return f"The new generation differs from what is on record in {compared.differences:,} places: {named}"
+    return f"The new generation differs from what is on record in {counted(compared.differences, 'place')}: {named}"
 
 
 def _result(state: RebuildState, promoted: Promoted) -> ProjectJournalResult:

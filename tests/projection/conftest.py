@@ -16,6 +16,7 @@ from memory.vectors.pgvector import PgvectorIndex
 from memory.vectors.project import index_follower
 from memory.verify import Verified, verify
 from poimen.contracts.memory_calls import LearnFromExecution, RetireKnowledge
+from tests.fixtures_postgres import Database
 from tests.memory.acted_step import caller
 from tests.memory.conftest import proxied, proxy, settings, stores
 
@@ -38,6 +39,11 @@ async def forget(stores: Stores, *items: str, scope: str = SCOPE) -> None:
     """Retire items."""
     for item in items:
         await retire(RetireKnowledge(scope=scope, id=item), caller(), stores)
+
+
+async def item_ids(database: Database) -> list[str]:
+    """Return the ids of all items, in the order in which they were made; a caller is told a part of each."""
+    return (await database.run_sql("select id from items order by created_position;")).split()
 
 
 async def follow(stores: Stores, tenant: str = "local") -> None:

@@ -15,9 +15,9 @@ from activities.projection import RebuildActivities
 from memory import rebuild
 from memory.stores import Stores
 from poimen.contracts.message import decode
-from poimen.contracts.rebuild import ProjectJournalResult
+from poimen.contracts.rebuild import MOST_FAILED, ProjectJournalResult
 from tests.fixtures_postgres import Database
-from tests.projection.conftest import SECONDS, FailingIndex, differences, follow, teach
+from tests.projection.conftest import SECONDS, FailingIndex, differences, follow, item_ids, teach
 from tests.workflows.conftest import RUNNER
 from workflows.project_journal import ProjectJournal
 from workflows.step_ports import TENANT
@@ -111,6 +111,59 @@ async def test_what_differs_is_not_put_in_place(
     assert cause.message.startswith("The new generation differs from what is on record in 2 places: acme/api les-")
     known = await stores.index.generations("local", deadline_seconds=SECONDS)
     assert [(one.number, one.state) for one in known] == [(2, "building"), (1, "live")]
+
+
+async def test_an_item_that_did_not_go_in_at_first_excuses_no_other(
+    temporal_client: Client, task_queue: str, failing: tuple[Stores, FailingIndex], database: Database
+) -> None:
+    stores, index = failing
+    await teach(stores, "free the port", "warm the cache")
+    await follow(stores)
+    late, lost = await item_ids(database)
+    await database.run_sql(
+        "create function lose() returns trigger language plpgsql as $$ begin return null; end $$;"
+        f"create trigger lose before insert on index_documents for each row when (new.id = '{lost}')"
+        " execute function lose();"
+    )
+    index.puts.clear()
+    index.poison = {late}
+    # It goes in when the changes are brought, after all tries of the copy.
+    index.down = lambda put: put > rebuild.TRIES and index.poison.clear() is not None
+    async with served(temporal_client, task_queue, stores):
+        handle = await start(temporal_client, task_queue)
+        with pytest.raises(WorkflowFailureError) as error:
+            await handle.result()
+    assert f"in 1 place: acme/api {lost} is not in the index" in str(error.value.cause)
+
+
+async def test_what_does_not_go_in_is_named_and_stops_no_rebuild(
+    temporal_client: Client, task_queue: str, failing: tuple[Stores, FailingIndex], database: Database
+) -> None:
+    stores, index = failing
+    await teach(stores, "free the port", "warm the cache")
+    await follow(stores)
+    _, poison = await item_ids(database)
+    index.poison = {poison}
+    async with served(temporal_client, task_queue, stores):
+        result = decode(ProjectJournalResult, await (await start(temporal_client, task_queue)).result()).message
+    assert (result.generation, result.items, result.failed, result.failed_ids) == (2, 2, 1, (poison,))
+
+
+async def test_an_index_that_refuses_more_than_can_be_named_is_not_put_in_place(
+    temporal_client: Client, task_queue: str, stores: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await teach(stores, "free the port")
+    await follow(stores)
+
+    async def refused(*_: object) -> rebuild.Stretch:
+        return rebuild.Stretch(None, 200, tuple(f"les-{number}" for number in range(MOST_FAILED + 1)))
+
+    monkeypatch.setattr(projection, "copy_page", refused)
+    async with served(temporal_client, task_queue, stores):
+        handle = await start(temporal_client, task_queue)
+        with pytest.raises(WorkflowFailureError) as error:
+            await handle.result()
+    assert "More than 100 items do not go into the new generation, les-0 among them" in str(error.value.cause)
 
 
 async def test_a_rebuild_whose_place_another_took_ends(

@@ -144,7 +144,8 @@ async def _rebuild(harness: Harness) -> dict[str, str]:
     queue, key = f"{harness.queue}-rebuild", {"scope": "acme/api", "id": "les-1"}
     begun = {"tenant": "local", "index": "pgvector", "generation": 2, "embedder": "", "since": "2026-11-29T16:50:09Z"}
     copies = iter([{"items": 2, "after": key}, {"items": 1, "failed": 1, "failed_ids": ["les-2"]}])
-    compared = iter([{"items": 3, "entries": 1, "differences": 2}, {"items": 3, "entries": 2, "differences": 1}])
+    failed = {"differences": 0, "failed_ids": ["les-2"]}
+    compared = iter([{"items": 3, "entries": 1, "differences": 1}, {"items": 3, "entries": 2, **failed}])
     answers: dict[str, Any] = {
         "BeginGeneration": lambda: begun,
         "CopyItems": lambda: next(copies),

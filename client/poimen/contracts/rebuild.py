@@ -1,13 +1,16 @@
 """What ProjectJournal and its activities say to each other: an index that is built anew beside the live one."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from poimen.contracts.memory_calls import Count
 from poimen.contracts.message import FreeText, Instant, Many, Message, Name, Scope
 
+# A rebuild puts up with so many items that do not go in, each named; with more it ends, and the former index stays.
+MOST_FAILED: Final = 100
 ItemId = Annotated[str, Field(min_length=1, max_length=512)]
+FailedIds = Annotated[Many[str], Field(max_length=MOST_FAILED)]
 
 
 class ItemKey(Message):
@@ -15,6 +18,13 @@ class ItemKey(Message):
 
     scope: Scope
     id: ItemId
+
+
+class ChangeKey(Message):
+    """A place in the order of changes: by the instant of an item's last change, then by id."""
+
+    at: Instant
+    id: str = ""
 
 
 class BeginGeneration(Message):
@@ -47,7 +57,7 @@ class ItemsCopied(Message):
     items: Count
     after: ItemKey | None = None
     failed: Count = 0
-    failed_ids: Annotated[Many[str], Field(max_length=20)] = ()
+    failed_ids: FailedIds = ()
 
 
 class CopyChanges(Message):
@@ -59,26 +69,39 @@ class CopyChanges(Message):
 
 
 class ChangesCopied(Message):
-    """How many items were brought, and since when changes must be brought the next time."""
+    """How many items were brought, which do not go in, and since when changes must be brought the next time.
+
+    `after` is where an attempt that is cut short goes on; None behind the last.
+    """
 
     items: Count
     since: Instant
+    after: ChangeKey | None = None
+    failed: Count = 0
+    failed_ids: FailedIds = ()
 
 
 class CompareGeneration(Message):
-    """Compare a generation with what is on record, but for what was changed since an instant."""
+    """Compare a generation with what is on record, but for what changed since an instant and what did not go in."""
 
     tenant: Name
     generation: Count
     since: Instant
+    failed_ids: FailedIds = ()
 
 
 class GenerationCompared(Message):
-    """How many items and entries there are, and how many differ; the first of them in words."""
+    """How many items and entries there are, and how many differ; the first of them in words.
+
+    `failed_ids` are those of the question that differ: they still do not go in. `after` is where an attempt that is
+    cut short goes on; None behind the last.
+    """
 
     items: Count
     entries: Count
+    after: ItemKey | None = None
     differences: Count = 0
+    failed_ids: FailedIds = ()
     told: Annotated[Many[FreeText], Field(max_length=20)] = ()
 
 
@@ -103,7 +126,7 @@ class RebuildState(Message):
     after: ItemKey | None = None
     items: Count = 0
     failed: Count = 0
-    failed_ids: Annotated[Many[str], Field(max_length=20)] = ()
+    failed_ids: FailedIds = ()
 
 
 class StartProjectJournal(Message):
