@@ -99,7 +99,9 @@ class WorkflowStepPorts:
     def show(self, progress: Progress) -> None:
         """Update the current details, and the search attributes that changed."""
         if progress.activity == RUNNING:
-            progress = replace(progress, activity=_running(self.step))
+            queue = self.step.run.activity.queue if self.step.run.activity else None
+            activity = running(self.step, queue or workflow.info().task_queue, progress.left.time_seconds)
+            progress = replace(progress, activity=activity)
         self.progress = progress
         workflow.set_current_details(step_details(progress))
         updates = self._updates(progress)
@@ -138,10 +140,11 @@ class WorkflowStepPorts:
         return max(0.0, (self.deadline - workflow.now()) / timedelta(seconds=1))
 
 
-def _running(step: Step) -> str:
-    """Say what an attempt waits for: nobody can see from here whether a worker has taken it."""
-    call = step.run.activity
-    if call is None:
+def running(step: Step, queue: str, seconds_left: float | None) -> str:
+    """Say what an attempt waits for, and how long at most: nobody can see from here whether a worker has taken it."""
+    if step.run.activity is None:
         return RUNNING
-    queue = call.queue or workflow.info().task_queue
-    return f"{RUNNING}, or waiting for a worker on queue {queue} (at most {call.start_within / 1000:g} s)"
+    limit = step.run.activity.start_within / 1000
+    if seconds_left is not None:
+        limit = min(limit, round(seconds_left, 1))
+    return f"{RUNNING}, or waiting for a worker on queue {queue} (at most {limit:g} s)"

@@ -20,7 +20,10 @@ RUNNER = SandboxedWorkflowRunner(restrictions=SandboxRestrictions.default.with_p
 
 async def main(rates: str) -> int:
     """Start a worker of our own beside memory's, run one order, print its plan or its failure."""
-    client = await Client.connect(**ClientConfig.load_client_connect_config())
+    try:
+        client = await Client.connect(**ClientConfig.load_client_connect_config())
+    except RuntimeError:  # what the SDK raises when nobody listens at the address
+        sys.exit("Temporal does not answer; set TEMPORAL_ADDRESS to what `make up` printed.")
     queue = "orders"
     async with Worker(client, task_queue=queue, workflows=[Order], activities=[make_plan], workflow_runner=RUNNER):
         handle = await client.start_workflow(
@@ -47,10 +50,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     # The SDK logs each failed attempt with its stack; the history of the workflow has them all.
     logging.getLogger("temporalio").setLevel(logging.ERROR)
-    try:
-        code = asyncio.run(main(sys.argv[1]))
-    except RuntimeError:  # what the SDK raises when nobody listens at the address
-        sys.exit("Temporal does not answer; set TEMPORAL_ADDRESS to what `make up` printed.")
+    code = asyncio.run(main(sys.argv[1]))
     sys.stdout.flush()
     # An interpreter that finalises while the SDK's threads end may abort; a short script leaves at once.
     os._exit(code)

@@ -15,7 +15,7 @@ from tests.worker.running import POIMEN, Ended, clean_environment, run_program
 from worker.cli import entry
 from worker.cli.run import _ended
 from worker.stack.postgres import RunningPostgres
-from worker.stack.state import choose_ports
+from worker.stack.state import StackError, choose_ports
 from worker.stack.up import Addresses
 
 HEAD = "name: checks\nscope: acme/api\nphases:\n  - id: T0\n    steps:\n"
@@ -239,6 +239,18 @@ def test_where_nothing_runs_a_command_that_reads_memory_says_how_to_start(
     ended = run_here(*command)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.startswith("Nothing runs here: ")
+
+
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_an_expected_error_is_shown_without_control_characters(
+    run_here: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, as_json: tuple[str, ...]
+) -> None:
+    def refuse() -> Addresses:
+        raise StackError("\x1b]0;mine\x07The \x1b[2Jdisk is full.")
+
+    monkeypatch.setattr("worker.found_stack.find_running", refuse)
+    ended = run_here("why", "rel-7", *as_json)
+    assert (ended.code, ended.err) == (3, "The disk is full.\n")
 
 
 def test_a_variable_that_leads_away_from_the_stack_that_runs_here_is_named(

@@ -48,3 +48,14 @@ async def test_a_kept_child_ends_with_the_block(tmp_path: Path) -> None:
     async with kept_running(spec("import time; time.sleep(600)", tmp_path), noted, print) as keeping:
         assert not keeping.done()
     assert [child.exited.done() for child in children] == [True]
+
+
+async def test_whatever_ends_the_keeping_is_told_as_the_child_being_given_up(tmp_path: Path) -> None:
+    def full(_sentence: str) -> None:
+        raise OSError("No space left on device")
+
+    async with kept_running(spec("raise SystemExit(3)", tmp_path), at_once, full) as keeping:
+        await asyncio.wait({keeping})
+        ended = keeping.exception()
+    assert isinstance(ended, ChildError)
+    assert str(ended) == "Keeping the worker running failed: OSError: No space left on device."

@@ -62,7 +62,9 @@ def run(arguments: Sequence[str]) -> int:
         if explained is None:
             raise
         sentence, code = explained
-        print(sentence if parsed.json else _in_lines(error, sentence), file=sys.stderr)
+        told = sentence if parsed.json else _in_lines(error, sentence)
+        # It may quote what a file, a server or an argument said, and stands on a terminal.
+        print(importlib.import_module("worker.cli.output").plain(told), file=sys.stderr)
         return int(code)
 
 

@@ -9,7 +9,7 @@ from worker.stack.child import Child, ChildError, ChildSpec, running
 
 MOST_STARTS = 5
 WINDOW_SECONDS = 300.0
-"""A child that was started more than `MOST_STARTS` times in this time is given up."""
+"""A child that dies after it was started `MOST_STARTS` times in this time is given up."""
 
 
 @contextlib.asynccontextmanager
@@ -18,11 +18,11 @@ async def kept_running(
 ) -> AsyncIterator[asyncio.Future[None]]:
     """Run a child for the length of a block, and another in its place whenever it ends by itself.
 
-    Yields once it is ready, a future that is done with a `ChildError` when the child is given up. `say` is told of
-    each death in a sentence. Raises `ChildError` when the first does not become ready.
+    Yields once it is ready, a future that is done with a `ChildError` when the child is given up, whatever ended the
+    keeping. `say` is told of each death in a sentence. Raises `ChildError` when the first does not become ready.
     """
     ready = asyncio.Event()
-    keeping = asyncio.ensure_future(_keep(spec, until_ready, say, ready))
+    keeping = asyncio.ensure_future(_kept(spec, until_ready, say, ready))
     waiting = asyncio.ensure_future(ready.wait())
     try:
         await asyncio.wait({keeping, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -34,6 +34,21 @@ async def kept_running(
         keeping.cancel()
         # However it ended is told already, and what still runs of it ends here.
         await asyncio.wait({keeping})
+
+
+async def _kept(
+    spec: ChildSpec,
+    until_ready: Callable[[Child], Awaitable[None]],
+    say: Callable[[str], None],
+    ready: asyncio.Event,
+) -> None:
+    """Keep the child, and let nothing but a `ChildError` end that: who waits for it has to say why it ended."""
+    try:
+        await _keep(spec, until_ready, say, ready)
+    except ChildError:
+        raise
+    except Exception as error:
+        raise ChildError(f"Keeping {spec.name} running failed: {type(error).__name__}: {error}.") from error
 
 
 async def _keep(
