@@ -5,23 +5,29 @@ By words alone without an embedder. It needs nothing beside the memory's own dat
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from memory.aside import aside
 from memory.errors import FinalError, NotFound, StoreUnavailable
 from memory.postgres.pool import Pool
 from memory.postgres.transaction import tenant_transaction
 from memory.vectors.answer import Asked, ask, found, nothing_there, nothing_to_ask
-from memory.vectors.embedder import Embedder, Vectors
+from memory.vectors.embedder import Embedder
 from memory.vectors.index import Condition, Document, Entry, Found, Generation, Put, Query
-from memory.vectors.pgvector_put import SQL, Space, entries_of, write
+from memory.vectors.pgvector_put import SQL, Space, entries_of, vector_text, write
 from memory.vectors.pgvector_put import changes as find_changes
 from memory.vectors.pgvector_search import Corpora, candidates, searched
 from memory.vectors.ranking import rank
 
 DOCUMENTS_A_TRANSACTION: Final = 200
+CHARACTERS_A_TRANSACTION: Final = 100_000
+"""Its scopes are locked while their postings are made and written: about a quarter of a second for as many."""
+
 SWEPT_AT_ONCE: Final = 1_000
+# Of a number as text.
+_DIGITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,7 @@ class PgvectorIndex:
         if len({document.tenant for document in documents}) > 1:
             raise ValueError("Documents of one tenant are put together.")
         outcomes: list[Put] = []
-        for first in range(0, len(documents), DOCUMENTS_A_TRANSACTION):
-            batch = documents[first : first + DOCUMENTS_A_TRANSACTION]
+        for batch in _batches(documents):
             outcomes += await self._put_apart(batch, deadline_seconds)
         return tuple(outcomes)
 
@@ -140,13 +145,13 @@ class PgvectorIndex:
 
     async def _put(self, batch: Sequence[Document], seconds: float) -> list[Put]:
         entries = await entries_of(batch)
-        vectors: dict[str, Vectors] = {}
+        vectors: dict[str, str] = {}
         while True:
             async with tenant_transaction(self.pool, batch[0].tenant, deadline_seconds=seconds) as tx:
                 changes = await find_changes(tx, entries, self._space)
                 missing = changes.without_vector(vectors) if self.embedder is not None else []
                 if not missing:
-                    write(tx, changes, vectors)
+                    await write(tx, changes, vectors)
             if not missing:
                 break
             # Outside of the transaction, for it takes its time; what is there already by then was never embedded.
@@ -161,9 +166,11 @@ class PgvectorIndex:
             Put(one.id, "stored" if id(one) in newest and (one.scope, one.id) in stored else "older") for one in batch
         ]
 
-    async def _embedded(self, texts: Sequence[str]) -> Mapping[str, Vectors]:
+    async def _embedded(self, texts: Sequence[str]) -> Mapping[str, str]:
         assert self.embedder is not None
-        return dict(zip(texts, await self.embedder.embed(texts), strict=True))
+        vectors = await self.embedder.embed(texts)
+        written = await aside(vectors.size * _DIGITS, lambda: [vector_text(vector) for vector in vectors])
+        return dict(zip(texts, written, strict=True))
 
     async def _sweep(self, tenant: str, seconds: float) -> bool:
         """Take some of what was dropped away; say whether there was anything."""
@@ -176,6 +183,19 @@ class PgvectorIndex:
             elif not swept["taken"]:
                 tx.defer(SQL["sweep_corpus"], corpus=swept["corpus"])
         return True
+
+
+def _batches(documents: Sequence[Document]) -> Iterator[Sequence[Document]]:
+    batch: list[Document] = []
+    characters = 0
+    for document in documents:
+        characters += len(document.text)
+        if batch and (len(batch) == DOCUMENTS_A_TRANSACTION or characters > CHARACTERS_A_TRANSACTION):
+            yield batch
+            batch, characters = [], len(document.text)
+        batch.append(document)
+    if batch:
+        yield batch
 
 
 def _other_embedder(name: str) -> str:

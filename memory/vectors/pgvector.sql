@@ -100,7 +100,7 @@ from rows from (
     %(states)s::text[], %(recorded_at)s::timestamptz[], %(lengths)s::integer[], %(versions)s::bigint[],
     %(digests)s::text[]
   ),
-  jsonb_array_elements(%(words)s)
+  jsonb_array_elements(%(words)s::jsonb)
 ) as given (corpus, id, document, kind, level, state, recorded_at, length, version, digest, words)
 on conflict (tenant, corpus, id) do update
 set kind = excluded.kind, level = excluded.level, state = excluded.state, recorded_at = excluded.recorded_at,

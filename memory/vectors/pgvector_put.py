@@ -3,7 +3,7 @@
 import json
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from memory.aside import aside
 from memory.errors import StoreUnavailable
-from memory.postgres import Row, Transaction, jsonb, load_queries
+from memory.postgres import Row, Transaction, load_queries
 from memory.vectors.answer import clean
 from memory.vectors.embedder import Vectors
 from memory.vectors.index import Document
@@ -91,7 +91,7 @@ class Changes:
         documents = [*(one.entry.document for one in self.changed), *(document for _, document in self.moved)]
         return {(document.scope, document.id) for document in documents}
 
-    def without_vector(self, vectors: Mapping[str, Vectors]) -> list[str]:
+    def without_vector(self, vectors: Mapping[str, str]) -> list[str]:
         """Give the texts that must be embedded before this can be written."""
         return list(
             {one.entry.text: None for one in self.changed if one.entry.active and one.entry.text not in vectors}
@@ -162,8 +162,8 @@ def one_by_one(dimension: int) -> Literal["scan", "long"]:
     return "scan" if dimension <= LONGEST_BESIDE else "long"
 
 
-def write(tx: Transaction, found: Changes, vectors: Mapping[str, Vectors]) -> None:
-    """Write what was found to have changed; `vectors` are those of the texts, by text."""
+async def write(tx: Transaction, found: Changes, vectors: Mapping[str, str]) -> None:
+    """Write what was found to have changed; `vectors` are those of the texts, by text, as pgvector reads them."""
     if found.moved:
         moved = _places([(corpus, document.id) for corpus, document in found.moved])
         tx.defer(SQL["move_versions"], **moved, versions=[document.version for _, document in found.moved])
@@ -175,26 +175,39 @@ def write(tx: Transaction, found: Changes, vectors: Mapping[str, Vectors]) -> No
         tx.defer(SQL["drop_lone_postings"], **places)
         tx.defer(SQL["drop_postings"], **places)
         tx.defer(SQL["drop_vectors"], **_numbers(replaced))
-    _write_words(tx, found.changed)
-    _write_vectors(tx, found.changed, vectors)
+    characters = sum(len(one.entry.text) for one in found.changed)
+    words = await aside(characters, _words, found.changed)
+    tx.defer(SQL["put_documents"], **_documents(found.changed), words=words)
+    tx.defer(SQL["put_postings"], **await aside(characters, _postings, found.changed))
+    meant = [one for one in found.changed if one.entry.active and one.entry.text in vectors]
+    if meant:
+        reached = [one.reached for one in meant]
+        embeddings = [vectors[one.entry.text] for one in meant]
+        tx.defer(SQL["put_vectors"], **_numbers(meant), reached=reached, embeddings=embeddings)
     _count(tx, found)
 
 
-def _write_words(tx: Transaction, changed: Sequence[_Change]) -> None:
+def _words(changed: Sequence[_Change]) -> str:
+    return json.dumps([one.entry.words for one in changed])
+
+
+def _documents(changed: Sequence[_Change]) -> dict[str, Any]:
     documents = [one.entry.document for one in changed]
-    tx.defer(
-        SQL["put_documents"],
+    return {
         **_numbers(changed),
-        ids=[document.id for document in documents],
-        kinds=[document.kind for document in documents],
-        levels=[document.level for document in documents],
-        states=[document.state for document in documents],
-        recorded_at=[document.recorded_at for document in documents],
-        lengths=[one.entry.length for one in changed],
-        versions=[document.version for document in documents],
-        digests=[document.digest for document in documents],
-        words=jsonb([one.entry.words for one in changed]),
-    )
+        "ids": [document.id for document in documents],
+        "kinds": [document.kind for document in documents],
+        "levels": [document.level for document in documents],
+        "states": [document.state for document in documents],
+        "recorded_at": [document.recorded_at for document in documents],
+        "lengths": [one.entry.length for one in changed],
+        "versions": [document.version for document in documents],
+        "digests": [document.digest for document in documents],
+    }
+
+
+def _postings(changed: Sequence[_Change]) -> dict[str, str]:
+    """Give the columns of new postings as arrays are written: the driver would write long lists on the event loop."""
     postings: dict[tuple[int, str, int], list[bytes]] = {}
     for one in changed:
         block, length = one.number // BLOCK, min(one.entry.length, _LARGEST)
@@ -203,25 +216,21 @@ def _write_words(tx: Transaction, changed: Sequence[_Change]) -> None:
             postings.setdefault((one.corpus, term, block), []).append(entry)
     # In one order, so that who waits for whom is never a circle.
     keys = sorted(postings)
-    tx.defer(
-        SQL["put_postings"],
-        corpora=[corpus for corpus, _, _ in keys],
-        terms=[term for _, term, _ in keys],
-        blocks=[block for _, _, block in keys],
-        # As text: for each list of bytes the driver would look at every byte.
-        entries=[b"".join(postings[key]).hex() for key in keys],
-    )
+    return {
+        "corpora": _array(str(corpus) for corpus, _, _ in keys),
+        "terms": _array(map(_quoted, (term for _, term, _ in keys))),
+        "blocks": _array(str(block) for _, _, block in keys),
+        "entries": _array(b"".join(postings[key]).hex() for key in keys),
+    }
 
 
-def _write_vectors(tx: Transaction, changed: Sequence[_Change], vectors: Mapping[str, Vectors]) -> None:
-    meant = [one for one in changed if one.entry.active and one.entry.text in vectors]
-    if meant:
-        tx.defer(
-            SQL["put_vectors"],
-            **_numbers(meant),
-            reached=[one.reached for one in meant],
-            embeddings=[vector_text(vectors[one.entry.text]) for one in meant],
-        )
+def _array(elements: Iterable[str]) -> str:
+    return f"{{{','.join(elements)}}}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _count(tx: Transaction, found: Changes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest_asyncio
 from memory.errors import SchemaMismatch
 from memory.journal import Event, EventKind, Origin, Provenance, record
 from memory.postgres import Pool, migrate, tenant_transaction
-from memory.vectors import pgvector_put
+from memory.vectors import pgvector, pgvector_put
 from memory.vectors.pgvector import PgvectorIndex
 from memory.vectors.pgvector_put import SQL, vector_text
 from memory.vectors.pgvector_search import NEAREST_IN_GRAPH
@@ -77,6 +78,28 @@ async def test_the_graph_is_what_a_search_of_it_reads(store: Store, index_pool: 
     assert planned is not None
     assert planned["iterative_scan"] == "relaxed_order"
     assert shown == {"hnsw.ef_search": "100"}
+
+
+async def test_the_loop_goes_on_while_long_documents_are_put(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[threading.Thread] = set()
+    packed = pgvector_put._POSTING
+
+    class Packing:
+        def pack(self, *numbers: int) -> bytes:
+            threads.add(threading.current_thread())
+            return packed.pack(*numbers)
+
+    monkeypatch.setattr(pgvector_put, "_POSTING", Packing())
+    await store.put(*(store.document(f"d{number}", f"{PORT} {number} " * 500) for number in range(3)))
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_a_transaction_takes_so_many_documents_and_characters(store: Store) -> None:
+    texts = ["x" * 60_000] * 2 + ["x" * 200_000] + ["x"] * 201
+    batches = list(pgvector._batches([store.document(f"d{at}", text) for at, text in enumerate(texts)]))
+    assert [len(batch) for batch in batches] == [1, 1, 1, 200, 1]
+    assert [one.id for batch in batches for one in batch] == [f"d{at}" for at in range(204)]
 
 
 async def test_puts_at_once_in_any_order_neither_wait_in_circles_nor_miscount(store: Store) -> None:
