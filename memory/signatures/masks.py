@@ -50,18 +50,33 @@ class ErrorMasker:
 
     def mask(self, words: str) -> str:
         """Return the words with every volatile part replaced."""
-        return volatile(words).sub(self._replace, words)
+        masked: list[str] = []
+        end = numbers = 0
+        # No callback by `sub`: most matches are runs of plain words, which stay.
+        for match in volatile(words).finditer(words):
+            kind = match.lastgroup
+            if kind is None or kind == "standard":
+                continue
+            start, after = match.span()
+            masked.append(words[end:start])
+            if kind == "plain_number":
+                numbers += 1
+                masked.append("<number>")
+            else:
+                masked.append(self._replaced(match, kind))
+            end = after
+        if not end:
+            return words
+        if numbers:
+            self.masked["number"] = self.masked.get("number", 0) + numbers
+        masked.append(words[end:])
+        return "".join(masked)
 
     def _count(self, kind: str) -> str:
         self.masked[kind] = self.masked.get(kind, 0) + 1
         return f"<{kind}>"
 
-    def _replace(self, match: re.Match[str]) -> str:
-        kind = match.lastgroup
-        if kind is None or kind == "standard":
-            return match[0]
-        if kind == "plain_number":
-            return self._count("number")
+    def _replaced(self, match: re.Match[str], kind: str) -> str:
         word = match[0]
         if kind == "quoted":
             return self._quoted(match)

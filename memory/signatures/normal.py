@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from memory.signatures.bodies import with_body_told
 from memory.signatures.leads import without_lead
+from memory.signatures.marks import without_digits
 
 
 class Pass(NamedTuple):
@@ -201,7 +203,26 @@ def without_marks(words: str) -> str:
     return _MASKED_SECRET.sub("REDACTED", words) if "[REDACTED:" in words else words
 
 
-def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
+_WITHOUT_DIGITS = str.maketrans("", "", "0123456789")
+_BARE_MARKS = tuple(
+    (place, one, tuple(mark.translate(_WITHOUT_DIGITS) for mark in one.marks)) for place, one in enumerate(_PASSES)
+)
+
+
+@lru_cache(maxsize=1024)
+def _possible_passes(bare: bytes) -> list[tuple[int, Pass]]:
+    """The passes that a line can need and their places, by the line without its digits."""
+    words = bare.decode()
+    found = []
+    for place, one, marks in _BARE_MARKS:
+        for mark in marks:
+            if mark in words:
+                found.append((place, one))
+                break
+    return found
+
+
+def _rewritten(words: str, passes: Iterable[Pass]) -> str:
     for marks, pattern, into, also in passes:
         for mark in marks:
             if mark in words:
@@ -211,10 +232,28 @@ def _rewritten(words: str, passes: tuple[Pass, ...]) -> str:
     return words
 
 
+def _in_passes(words: str) -> str:
+    """The words after every pass that applies."""
+    bare = without_digits(words)
+    if bare is None:
+        return _rewritten(words, _PASSES)
+    for place, one in _possible_passes(bare):
+        for mark in one.marks:
+            if mark in words:
+                break
+        else:
+            continue
+        after = one.pattern.sub(one.into, words) if one.also in words else words
+        if after != words:
+            # Other words may stand next to each other now, so that any of the passes behind this one can apply.
+            return _rewritten(after, _PASSES[place + 1 :])
+    return words
+
+
 def normal(words: str) -> str:
     """Return the telling words in one wording: no level, program path, place, hint, list of choices or detail."""
     words = without_marks(words)
     words = without_lead(_CLOSING_TAG.sub("", words) if words[-1:] == ">" else words)
     words = _rewritten(words, _IDS)
     words = with_body_told(words) if "{" in words else words
-    return " ".join(_rewritten(words, _PASSES).split()).strip(" .:;,-")
+    return " ".join(_in_passes(words).split()).strip(" .:;,-")

@@ -15,6 +15,7 @@ from memory.signatures.diagnostics import find_eslint, find_linker, find_placed,
 from memory.signatures.finding import Finding, Rank
 from memory.signatures.kinds import family_parts, kind_and_title
 from memory.signatures.log_profile import log_template
+from memory.signatures.marks import stands, without_digits
 from memory.signatures.masks import ErrorMasker
 from memory.signatures.normal import normal
 from memory.signatures.panics import find_go, find_rust
@@ -23,7 +24,7 @@ from memory.signatures.tests_failed import find_browser_wait, find_go_test, find
 from memory.signatures.tools import find_ansible, find_git, find_gradle, find_maven, find_npm, find_terraform
 from memory.signatures.tracebacks import find_python
 from memory.signatures.waits import retry_after_seconds
-from memory.signatures.words import find_last, find_typed, find_words, find_wrapper, is_wrapper
+from memory.signatures.words import find_last, find_typed, find_words, find_wrapper, is_wrapper, may_speak, may_wrap
 
 VERSION = "s2"
 FAMILY_VERSION = "f1"
@@ -101,13 +102,34 @@ def _digest(*parts: str) -> str:
 # Shapes that read more than one line, which most texts of one line need not be searched for.
 _MANY_LINES: frozenset[Find] = frozenset({find_jest, find_rspec, find_python, find_stack, find_pointed})
 _ONE_LINE_SHAPES = tuple(shape for shape in _SHAPES if shape[2] not in _MANY_LINES)
+# Shapes whose marks are in any case, and whether such a one can stand in a line in lower case.
+_BY_CASELESS_MARKS: Mapping[Find, Callable[[str], bool]] = {find_words: may_speak, find_wrapper: may_wrap}
+
+
+@lru_cache(maxsize=1024)
+def _possible_shapes(bare: bytes) -> tuple[Shape, ...]:
+    """The shapes that one line can have, by the line without its digits."""
+    text = bare.decode()
+    lower = text.lower()
+    return tuple(
+        shape
+        for shape in _ONE_LINE_SHAPES
+        if stands(shape[1], text) and (shape[2] not in _BY_CASELESS_MARKS or _BY_CASELESS_MARKS[shape[2]](lower))
+    )
+
+
+def _shapes(lines: Sequence[Line], text: str) -> tuple[Shape, ...]:
+    if len(lines) > 1:
+        return _SHAPES
+    bare = without_digits(text)
+    return _ONE_LINE_SHAPES if bare is None else _possible_shapes(bare)
 
 
 def _found(lines: Sequence[Line]) -> Finding:
     """The most believable finding; of equals the first shape's."""
-    text = "\n".join(line.text for line in lines)
+    text = "\n".join(line.text for line in lines) if len(lines) != 1 else lines[0].text
     best: Finding | None = None
-    for most, marks, find in _SHAPES if len(lines) > 1 else _ONE_LINE_SHAPES:
+    for most, marks, find in _shapes(lines, text):
         if best is not None and best.rank >= most:
             break
         for mark in marks:

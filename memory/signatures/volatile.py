@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from memory.signatures.marks import stands, without_digits
+
 _CODE_WORD = (
     r"exit(?:ed|s)?(?: with)?(?: non-zero)?(?: exit)?(?: status| code){0,2}|(?:http |response )?status[ _-]?(?:code)?"
     r"|errno|error(?: code| number)?|err(?:or)?code|code|HTTP(?:/\d(?:\.\d)?)?|signal"
@@ -126,9 +128,14 @@ _PLAIN_BY_DIGITS = (
     rf"{_NO_HOST_BEFORE}(?:(?>{_PLAIN_START}|(?!{_NAMES_HOST})(?>(?!{_NAMES_DIGITS})|(?!{_CODE}|{_TIME}))[A-Za-z])"
     rf"[A-Za-z_]{{0,59}}+{_PLAIN_END})++"
 )
+# Where no word names what follows it, every word is plain.
+_PLAIN_UNNAMED = rf"(?:[A-Za-z_]{{1,60}}+{_PLAIN_END})++"
+_NAMING_MARKS = ("host", "lookup", "enotfound", "eai_again", "resolve", "connect to")
+_NAMING = re.compile(rf"\b(?=[cehmnrsA-Z])(?:{_NAMES_DIGITS}|(?<= )(?:{_REASON}))")
 # A number that no other kind of part can start with.
 _PLAIN_NUMBER = (
-    rf"(?<![^\s=(\[,#{{<]){_NO_HOST_BEFORE}\d{{1,9}}"
+    r"(?<![^\s=(\[,#{<])"
+    rf"{_NO_HOST_BEFORE}\d{{1,9}}"
     rf"(?=[)\]}}|]|$|[,;.:]?(?:$| (?!{_UNIT_WORD}\b|%|\u00b5|{_REASON}|{_MONTH}|[ap]m\b)))"
 )
 
@@ -138,7 +145,7 @@ _GAP = r"[ ,;(){}\]<>=!?&|^]+"
 _WORD = r"[A-Za-z_]++(?:\d++(?!\.)[A-Za-z_]*+)*+"
 
 # What a part can need, each a bit, with the marks of which one must stand in the words.
-_DIGIT, _QUOTE, _SLASH, _AT, _DOT, _DASH, _STARS = (1 << bit for bit in range(7))
+_DIGIT, _QUOTE, _SLASH, _AT, _DOT, _DASH, _COLON, _STARS, _NAMES = (1 << bit for bit in range(9))
 _SIGNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (_DIGIT, tuple("1023456789")),
     (_QUOTE, ("'", '"', "`")),
@@ -146,9 +153,10 @@ _SIGNS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (_AT, ("@",)),
     (_DOT, (".",)),
     (_DASH, ("-",)),
+    (_COLON, (":",)),
     (_STARS, ("***",)),
 )
-ALL_SIGNS = (1 << len(_SIGNS)) - 1
+ALL_SIGNS = (1 << len(_SIGNS) + 1) - 1
 # (kind, [(signs of which one must be there, pattern)]), in the order of trial.
 _PARTS: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = (
     ("quoted", ((_QUOTE, _QUOTED),)),
@@ -158,18 +166,18 @@ _PARTS: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = (
     ("time", ((_DIGIT, _TIME),)),
     ("digest", ((_DIGIT, _DIGEST),)),
     ("standard", ((_DIGIT, _STANDARD),)),
-    ("code", ((_DIGIT, _CODE),)),
+    ("code", ((_NAMES, _CODE),)),
     (
         "address",
         (
             (_DIGIT, _ADDRESS_OF_DIGITS),
-            (ALL_SIGNS, _ADDRESS_OF_HEX),
-            (_DIGIT, _PORT),
-            (ALL_SIGNS, _LOCALHOST),
+            (_COLON, _ADDRESS_OF_HEX),
+            (_COLON, _PORT),
+            (_NAMES, _LOCALHOST),
             (_DOT, _HOST),
-            (_DIGIT, _HOST_AND_PORT),
-            (ALL_SIGNS, _HOST_BY_WORD),
-            (_DOT, _DOTTED_HOST_BY_WORD),
+            (_COLON, _HOST_AND_PORT),
+            (_NAMES, _HOST_BY_WORD),
+            (_NAMES, _DOTTED_HOST_BY_WORD),
         ),
     ),
     ("path", ((_SLASH, _PATH),)),
@@ -180,29 +188,35 @@ _PARTS: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = (
 )
 
 
-@lru_cache(maxsize=1 << len(_SIGNS))
+@lru_cache(maxsize=ALL_SIGNS + 1)
 def alternation(signs: int) -> re.Pattern[str]:
     """Return the alternation of the parts that words with these signs can have."""
-    kinds = [
-        f"(?:{_PLAIN_BY_DIGITS}|{_GAP})++|(?P<plain_number>{_PLAIN_NUMBER})"
-        if signs & _DIGIT
-        else f"(?:{_PLAIN}|{_GAP})++"
-    ]
+    plain, number = _PLAIN_UNNAMED, _PLAIN_NUMBER.replace(_NO_HOST_BEFORE, "")
+    if signs & _NAMES:
+        plain, number = _PLAIN_BY_DIGITS if signs & _DIGIT else _PLAIN, _PLAIN_NUMBER
+    kinds = [f"(?:{plain}|{_GAP})++" + (f"|(?P<plain_number>{number})" if signs & _DIGIT else "")]
     for kind, parts in _PARTS:
-        possible = "|".join(part for needs, part in parts if needs == ALL_SIGNS or needs & signs)
+        possible = "|".join(part for needs, part in parts if needs & signs)
         if possible:
             kinds.append(f"(?P<{kind}>{possible})")
     return re.compile("|".join((*kinds, "[A-Za-z_]+" if signs & _STARS else rf"{_WORD}|\d+")))
 
 
+@lru_cache(maxsize=1024)
+def _signs(bare: bytes) -> int:
+    words = bare.decode()
+    signs = _NAMES if stands(_NAMING_MARKS, words.lower()) or _NAMING.search(words) else 0
+    for sign, marks in _SIGNS:
+        if stands(marks, words):
+            signs |= sign
+    return signs
+
+
 def volatile(words: str) -> re.Pattern[str]:
     """Return the alternation for these words: a match without a named group is to stay as it is."""
-    if not words.isascii():
-        return alternation(ALL_SIGNS)
-    signs = 0
-    for sign, marks in _SIGNS:
-        for mark in marks:
-            if mark in words:
-                signs |= sign
-                break
-    return alternation(signs)
+    bare = without_digits(words)
+    if bare is None:
+        return alternation(_signs.__wrapped__(words.encode()) if words.isascii() else ALL_SIGNS)
+    signs = _signs(bare) | (_DIGIT if len(bare) < len(words) else 0)
+    # Asterisks with digits between them stand next to each other without those.
+    return alternation(signs & ~_STARS if signs & _STARS and "***" not in words else signs)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from memory.signatures.clean import Line
 from memory.signatures.continued import continued
 from memory.signatures.finding import Finding, Rank
+from memory.signatures.marks import stands
 
 # Matched against the line in lower case.
 _WRAPPER = re.compile(
@@ -73,6 +74,8 @@ _LEVEL = re.compile(
     r"|fatal error|e(?=: ))\b\]?!?)(?:\s{0,4}(?:[!\[(>|]|:(?!\d))|(?<=[\]!])\s|(?<=[A-Z]{3})\s"
     r"|\s-\s)"
 )
+# What each level has, in lower case.
+_LEVEL_MARKS = ("err", "fatal", "critical", "severe", "failure", "panic", "exception", "emerg", "alert", " e: ", "[e: ")
 _SAID_WORDS = frozenset(
     {
         "abort", "aborted", "ambiguous", "bad", "broken", "can't", "cannot", "closed", "conflict", "conflicts",
@@ -86,6 +89,7 @@ _SAID_WORDS = frozenset(
         "unresolved", "unsupported", "violates", "violation", "wrong",
     }
 )  # fmt: skip
+_SAID_STRINGS = tuple(sorted(_SAID_WORDS, key=len))
 _SAID = re.compile(
     r"(?:could not|no rule to|nothing (?:to commit|added to commit)|can not|no such|timed? ?out"
     r"|already (?:exists|in use|been|running|started|allocated|taken)|out of memory|no space"
@@ -95,25 +99,15 @@ _SAID = re.compile(
 )
 # Of which each thing that is said in several words has one.
 _SAID_MARKS = (
-    "no ", "could ", "nothing ", "can not", "time", "already ", "out of memory", "too ", "reset ", "must ", "http",
-    "status", "code", " line ",
+    "no ", "could ", "nothing ", "can not", "timeout", "time out", "timed", "already ", "out of memory", "too ",
+    "reset ", "must ", "http", "status", "code", " line ",
 )  # fmt: skip
 _WORD = re.compile(r"[a-z][a-z'-]*")
 # What a wrapper line has in any case: looked for first, because it is cheap.
 _WRAPPER_MARKS = (
-    ("exit"),
-    "return",
-    "fail",
-    "error",
-    "make",
-    "compil",
-    "complete",
-    "lifecycle",
-    "problem",
-    "wrong",
-    "remake",
+    "exit", "return", "fail", "error", "make", "compil", "complete", "lifecycle", "problem", "wrong", "remake",
     "remote",
-)
+)  # fmt: skip
 _TYPED = re.compile(
     r"(?:<?[\w./-]{1,200}+>?:\d+: )?(?:[\w$]{1,80}+[./:]{1,2}){0,12}[A-Z][\w$]{0,100}?(?:Error|Exception"
     r"|Violation|Failure|Fault"
@@ -143,19 +137,23 @@ def _wraps(lower: str) -> bool:
 def is_wrapper(words: str) -> bool:
     """Whether the line says only that something inside it failed."""
     lower = words.lower()
-    for mark in _WRAPPER_MARKS:
-        if mark in lower:
-            break
-    else:
+    if not stands(_WRAPPER_MARKS, lower):
         return False
     return _WRAPPER.match(lower) is not None or _wraps(lower) or _BANNER.match(words) is not None
 
 
+def may_wrap(lower: str) -> bool:
+    """Whether a line in lower case has what a wrapper has in any case."""
+    return stands(_WRAPPER_MARKS, lower)
+
+
+def may_speak(lower: str) -> bool:
+    """Whether a line in lower case has what a line marked as an error, or one that speaks of an error, has."""
+    return stands(_LEVEL_MARKS, f" {lower}") or stands(_SAID_MARKS, lower) or stands(_SAID_STRINGS, lower)
+
+
 def _says(lower: str) -> bool:
-    for mark in _SAID_MARKS:
-        if mark in lower:
-            return _SAID.search(lower) is not None
-    return False
+    return stands(_SAID_MARKS, lower) and _SAID.search(lower) is not None
 
 
 def _speaks(words: str) -> bool:
