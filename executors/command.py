@@ -12,7 +12,7 @@ from executors.attempt_folder import AttemptFolder, attempt_folder
 from executors.blobs import BlobStore, BlobWriter, tenant_store
 from executors.excerpts import BothEnds
 from executors.process import Ended, Launch, Stop, attend, in_thread, run
-from executors.refusal import NotAllowed
+from executors.refusal import NotAllowed, named
 from executors.reports import read_checkpoint, read_report
 from executors.secret_values import Mask, resolve
 from executors.settings import ExecutorSettings
@@ -194,16 +194,17 @@ def _outcome(launch: Launch, ended: Ended) -> CommandResult:
 def _not_started(launch: Launch, ended: Ended) -> CommandResult:
     if ended.stage == "cwd":
         return CommandResult(end="not_allowed", detail="cwd cannot be entered on the executor")
+    command = named("the command", launch.argv[0])
     if ended.value in (errno.ENOENT, errno.ENOTDIR):
-        what = "command's interpreter" if _program(launch) else "command"
-        return CommandResult(end="not_found", detail=f"the {what} is not on the executor")
+        what = f"the interpreter of {command}" if _program(launch) else command
+        return CommandResult(end="not_found", detail=f"{what} is not on the executor")
     reasons = {
         errno.EACCES: "is on the executor but is not executable",
         errno.ENOEXEC: "is on the executor but is not a program: it has no #! line",
         errno.E2BIG: "line is longer than the executor's system allows",
     }
     reason = reasons.get(ended.value or 0, f"could not be started: {os.strerror(ended.value or 0)}")
-    return CommandResult(end="not_found", detail=f"the command {reason}")
+    return CommandResult(end="not_found", detail=f"{command} {reason}")
 
 
 def _program(launch: Launch) -> str | None:

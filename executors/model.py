@@ -12,6 +12,7 @@ from executors.attempt_folder import attempt_folder
 from executors.blobs import tenant_store
 from executors.excerpts import BothEnds
 from executors.model_answer import Answer, describe_failure, read_answer, retry_after_seconds
+from executors.refusal import named
 from executors.settings import ExecutorSettings, ModelEndpoint
 from poimen.contracts.execution import ModelResult, OutputReference, RunModel
 from poimen.contracts.problems import quoted
@@ -29,7 +30,7 @@ async def run_model(request: RunModel, settings: ExecutorSettings) -> ModelResul
     endpoint = settings.models.get(request.model)
     if endpoint is None:
         known = quoted(sorted(settings.models)) or "none"
-        detail = f"the model is not configured on the executor; configured: {known}"
+        detail = f"{named('the model', request.model)} is not configured on the executor; configured: {known}"
         return ModelResult(end="not_configured", detail=detail)
     started = time.monotonic()
     # Without a context the text is material, as a judge's is, and names no placeholders.

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from executors.refusal import NotAllowed
+from executors.refusal import NotAllowed, named
 from executors.settings import ExecutorSettings
 
 
@@ -41,7 +41,8 @@ def find_inside(workspace: Path, relative: str | None, what: str) -> Path:
 
 def find_cwd(workspace: Path, relative: str | None) -> Path:
     """Return the folder a command runs in. Raises NotAllowed."""
-    return _existing_folder(find_inside(workspace, relative, "cwd"), "cwd")
+    what = named("cwd", relative or ".")
+    return _existing_folder(find_inside(workspace, relative, what), what)
 
 
 def _real(path: Path) -> Path:

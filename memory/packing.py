@@ -114,7 +114,7 @@ def _skill(fit: Fit, call: GetContext, helped: Mapping[str, tuple[int, int]]) ->
     return SuggestedSkill(
         id=shown(note_id(fit.note)),
         name=fit.note.name,
-        because=f"{said}. ReadVault {fit.note.path}",
+        because=f"{said}. In the vault: {fit.note.path}",
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -23,6 +23,7 @@ from memory.scrub import scrub, scrub_warning
 from memory.step_knowledge import StepKnowledge, failure_words, prevention, read_step, step_knowledge
 from memory.stores import Caller, Stores
 from memory.vectors.index import Found, Query
+from memory.vectors.tokens import spellings
 from poimen.contracts.memory_calls import ContextPackage, GetContext
 from poimen.render import render, tokens
 
@@ -71,13 +72,17 @@ class _Recall:
             return ""
 
     async def vectors(self, words: Awaitable[str]) -> tuple[Found, tuple[Known, ...]]:
-        query = Query(tenant=self.caller.tenant, scope=self.call.scope, text=await words, limit=MOST_HITS)
+        text = await words
+        query = Query(tenant=self.caller.tenant, scope=self.call.scope, text=text, limit=MOST_HITS)
         found = await self.stores.index.search(query, deadline_seconds=self._left())
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
             found = await with_recent(tx, query, found)
             if not found.hits:
                 return found, ()
             rows, tried = await items.read_active(tx, self.call.scope, [hit.id for hit in found.hits], last=True)
+        written = spellings(text)
+        hits = tuple(replace(h, matched=tuple(written.get(term, term) for term in h.matched)) for h in found.hits)
+        found = replace(found, hits=hits)
         return found, tuple(await items.told_aside(rows, tried, fingerprint(self.call.environment)))
 
     async def vault(self, words: Awaitable[str]) -> list[Fit]:

@@ -27,9 +27,9 @@ class ExitError(Exception):
 class TemporalDown(ExitError):
     """Temporal does not answer at the address that is set."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, because: str | None = None) -> None:
         where = f"Temporal does not answer at {address}"
-        super().__init__(f"{where}; is it running? `poimen up` starts a local one.", DEPENDENCY_DOWN)
+        super().__init__(because or f"{where}; is it running? `poimen up` starts a local one.", DEPENDENCY_DOWN)
 
 
 def is_away(error: RPCError) -> bool:

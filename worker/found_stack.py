@@ -63,11 +63,16 @@ def load_settings() -> Settings:
     return Settings.load({**variables, **(stack_variables(found) if found else {})})
 
 
+def why_nothing_runs(settings: Settings) -> str | None:
+    """Say that nothing runs here, and how to start, where no variable leads elsewhere; else None."""
+    return None if settings.values["postgres_dsn"] or _leading(settings) else NOTHING_RUNS
+
+
 def why_nowhere(settings: Settings) -> str | None:
     """Say why a command that has no database has none, and how to get one; None when that needs no saying."""
     if settings.values["postgres_dsn"]:
         return None
-    leading = [name for name in _ELSEWHERE if settings.variables.get(name)]
+    leading = _leading(settings)
     if not leading:
         return NOTHING_RUNS
     if find_running() is None:
@@ -76,6 +81,10 @@ def why_nowhere(settings: Settings) -> str | None:
         f"{leading[0]} leads away from the stack that runs here, and {PREFIX}POSTGRES_DSN, which then names memory's "
         f"database, is not set. Set it, or unset {leading[0]}."
     )
+
+
+def _leading(settings: Settings) -> list[str]:
+    return [name for name in _ELSEWHERE if settings.variables.get(name)]
 
 
 def _means_elsewhere(variables: Mapping[str, str], found: Addresses) -> bool:

@@ -13,6 +13,7 @@ from temporalio.service import RPCError
 
 from activities.failures import SentenceFailureConverter
 from worker.exits import TemporalDown
+from worker.found_stack import why_nothing_runs
 from worker.settings import Settings
 
 # The default payload converter, so that any caller's JSON fits; final errors leave without a stack.
@@ -20,13 +21,16 @@ CONVERTER: Final = dataclasses.replace(DataConverter.default, failure_converter_
 
 
 async def connect(settings: Settings, *, quiet: bool = False) -> Client:
-    """Connect to Temporal. Raises TemporalDown. A `quiet` connection logs nothing: a command says what is wrong."""
+    """Connect to Temporal. Raises TemporalDown.
+
+    A `quiet` connection is a command's: it logs nothing, and the error says so when nothing runs here.
+    """
     config = settings.temporal()
     runtime = quiet_runtime() if quiet else None
     try:
         return await Client.connect(**config, identity=settings.identity, data_converter=CONVERTER, runtime=runtime)
     except (RuntimeError, RPCError):  # RuntimeError is what a refused connection raises
-        raise TemporalDown(config["target_host"]) from None
+        raise TemporalDown(config["target_host"], why_nothing_runs(settings) if quiet else None) from None
 
 
 def quiet_runtime() -> Runtime:

@@ -8,7 +8,7 @@ from math import log
 from typing import Final
 
 from memory.notes.note import Note
-from memory.vectors.tokens import terms
+from memory.vectors.tokens import spellings, terms
 from poimen.contracts.definition import LIBRARY
 
 TITLE_WEIGHT: Final = 2.0
@@ -46,18 +46,21 @@ def fitting(notes: Sequence[Note], place: Place, text: str, limit: int) -> list[
     A note that names tools, phases or steps fits only those; one that names none needs words in common.
     """
     readable = [note for note in notes if note.scope in {place.scope, LIBRARY}]
-    wanted = set(terms(text))
+    written = spellings(text)
+    wanted = set(written)
     words = {id(note): words_of(note) for note in readable}
     rarity = _rarity(words.values(), wanted)
     least = min(LEAST_WORDS, len(wanted))
-    fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity, least))]
+    fits = [fit for note in readable if (fit := _fit(note, place, words[id(note)], rarity, least, written))]
     best = max((fit.score for fit in fits), default=0.0)
     # Common words alone make many notes fit a little; beside a good fit they are noise.
     good = [fit for fit in fits if fit.named or fit.score >= best * LEAST_SHARE]
     return sorted(good, key=lambda fit: (-fit.score, fit.note.id))[:limit]
 
 
-def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float], least: int) -> Fit | None:
+def _fit(
+    note: Note, place: Place, words: Counter[str], rarity: dict[str, float], least: int, written: dict[str, str]
+) -> Fit | None:
     named = [
         (noun, value)
         for noun, value, wanted in (
@@ -78,7 +81,7 @@ def _fit(note: Note, place: Place, words: Counter[str], rarity: dict[str, float]
     score = sum(rarity[word] * min(words[word], 3) for word in shared) + 3.0 * len(named)
     reasons = [f"for {noun} {value}" for noun, value in named]
     if shared:
-        reasons.append(f"shares {', '.join(shared[:3])}")
+        reasons.append(f"shares {', '.join(written[word] for word in shared[:3])}")
     return Fit(note, round(score, 6), "; ".join(reasons), bool(named))
 
 

@@ -37,7 +37,15 @@ _english = threading.local()
 
 def terms(text: str) -> Counter[str]:
     """Count the search terms of a text: names whole and in parts, stemmed, without stop words."""
-    return Counter(_terms(unicodedata.normalize("NFKC", text[:LONGEST_TEXT])))
+    return Counter(term for term, _ in _terms(text))
+
+
+def spellings(text: str) -> dict[str, str]:
+    """Give for each search term of a text how it stands there first: "shar" is "shares" to a person."""
+    found: dict[str, str] = {}
+    for term, written in _terms(text):
+        found.setdefault(term, written)
+    return found
 
 
 def query_terms(text: str) -> tuple[str, ...]:
@@ -48,17 +56,18 @@ def query_terms(text: str) -> tuple[str, ...]:
     return tuple(ordered[:MOST_QUERY_TERMS])
 
 
-def _terms(text: str) -> Iterator[str]:
-    for match in _NAME.finditer(text):
+def _terms(text: str) -> Iterator[tuple[str, str]]:
+    """Give each term with what it was made of."""
+    for match in _NAME.finditer(unicodedata.normalize("NFKC", text[:LONGEST_TEXT])):
         name = match.group().strip("_")
         parts = [part for part in _JOINT.split(name) if part]
         for part in parts:
             yield from _words(part)
         if len(parts) > 1:
-            yield name.lower()[:LONGEST_TERM]
+            yield name.lower()[:LONGEST_TERM], name
 
 
-def _words(part: str) -> Iterator[str]:
+def _words(part: str) -> Iterator[tuple[str, str]]:
     """Give a name without joints as a term and, where it is made of several words, each of those too."""
     humps = _HUMP.findall(part)
     # Several numbers between letters are a hash or an address, whose pieces would be found everywhere.
@@ -67,7 +76,7 @@ def _words(part: str) -> Iterator[str]:
         word = piece.lower()
         # A single letter says nothing; a single digit may be an exit code.
         if word not in STOP_WORDS and (len(word) > 1 or word.isdigit() or not word.isascii()):
-            yield stem(word)[:LONGEST_TERM]
+            yield stem(word)[:LONGEST_TERM], piece
 
 
 @lru_cache(maxsize=65_536)

@@ -14,6 +14,7 @@ from tests.fixtures_postgres import Database
 from tests.worker.running import POIMEN, Ended, clean_environment, run_program
 from worker.cli import entry
 from worker.cli.run import _ended
+from worker.cli.up import _welcome
 from worker.stack.postgres import RunningPostgres
 from worker.stack.state import StackError, choose_ports
 from worker.stack.up import Addresses
@@ -232,6 +233,23 @@ def test_where_nothing_runs_the_doctor_says_so_and_how_to_start(
     assert "POIMEN_POSTGRES_DSN" in ended.out.partition("To use another")[2]
 
 
+@pytest.mark.parametrize("command", [("run", "tiny.yaml"), ("runs",)])
+def test_where_nothing_runs_a_command_that_needs_temporal_says_how_to_start(
+    run_here: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+    nowhere: dict[str, str],
+    tmp_path: Path,
+    command: tuple[str, ...],
+) -> None:
+    monkeypatch.setattr("worker.settings.DEFAULT_ADDRESS", nowhere["TEMPORAL_ADDRESS"])
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    ended = run_here(*command)
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("Nothing runs here: ")
+    away = run_here(*command, **nowhere)
+    assert away.err.startswith("Temporal does not answer at 127.0.0.1:")
+
+
 @pytest.mark.parametrize("command", [("why", "rel-7"), ("search", "port"), ("retire", "les-1"), ("alias", "--list")])
 def test_where_nothing_runs_a_command_that_reads_memory_says_how_to_start(
     run_here: Callable[..., Ended], command: tuple[str, ...]
@@ -239,6 +257,14 @@ def test_where_nothing_runs_a_command_that_reads_memory_says_how_to_start(
     ended = run_here(*command)
     assert (ended.code, ended.out) == (3, "")
     assert ended.err.startswith("Nothing runs here: ")
+
+
+def test_what_is_up_names_a_program_that_can_be_called_from_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(POIMEN.parents[2])
+    fields = {field.name: "" for field in dataclasses.fields(Addresses)}
+    line = _welcome(Addresses(**{**fields, "pid": 1})).splitlines()[-2]
+    name, program, *_ = line.split()
+    assert (name, Path(program).absolute()) == ("Try", POIMEN)
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])

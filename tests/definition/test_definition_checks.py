@@ -56,7 +56,7 @@ RUN = "phases[0].steps[0].run"
         (running(command=[]), f"{RUN}.command is empty; give the program and its arguments."),
         (running(command=["x", 5]), f"{RUN}.command[1] is a number; text is needed."),
         (running(command=["x", "a\0b"]), f"{RUN}.command contains U+0000 in item 2."),
-        (running(command=["x", "a\ud800"]), f"{RUN}.command contains U+FFFD in item 2."),
+        (running(command=["x", "a\ud800"]), f"{RUN}.command contains a lone surrogate or U+FFFD in item 2."),
         (running(command=["x"] * 1_001), f"{RUN}.command has 1,001 items; at most 1,000."),
         (running(command=["x", "a" * 131_072]), f"{RUN}.command has 131,072 bytes in item 2; at most 131,071."),
         (running(command=["x"], cwd="/etc"), f"{RUN}.cwd is absolute; give a path inside the workspace."),

@@ -78,7 +78,7 @@ def test_a_limit_counts_characters_of_text_and_items_of_the_rest(fields: dict[st
         ({"scope": "a" * 257}, "scope has 257 characters; at most 256."),
         ({"scope": "abc\0"}, "scope contains U+0000 at character 4."),
         ({"scope": "ab\x1b[1m"}, "scope contains U+001B at character 3."),
-        ({"scope": "a\ud800"}, "scope contains U+FFFD at character 2."),
+        ({"scope": "a\ud800"}, "scope contains a lone surrogate or U+FFFD at character 2."),
         ({"scope": "a\u202eb"}, "scope contains U+202E at character 2."),
         ({"scope": " a"}, "scope begins or ends with white space."),
         ({"scope": 5}, "scope is a number; text is needed."),

@@ -49,9 +49,16 @@ async def test_argv_is_not_read_by_a_shell(settings, command):
     assert result.head == "$HOME; `id` *"
 
 
-async def test_a_command_that_is_not_there_is_named_without_its_name(settings, command):
+async def test_a_command_that_is_not_there_is_named(settings, command):
     result = await run_command(command("no-such-program-here"), settings)
-    assert (result.end, result.detail) == ("not_found", "the command is not on the executor")
+    assert (result.end, result.detail) == ("not_found", 'the command "no-such-program-here" is not on the executor')
+
+
+async def test_a_long_or_odd_name_of_a_command_is_shown_cut_and_plain(settings, command):
+    result = await run_command(command("a\x1b[1mb" + "c" * 100), settings)
+    assert result.detail.startswith('the command "a')
+    assert result.detail.isprintable()
+    assert len(result.detail) < 100
 
 
 async def test_a_file_that_is_not_executable_is_told_apart(settings, command, workspace):
@@ -59,7 +66,7 @@ async def test_a_file_that_is_not_executable_is_told_apart(settings, command, wo
     result = await run_command(command("./tool"), settings)
     assert (result.end, result.detail) == (
         "not_found",
-        "the command is on the executor but is not executable",
+        'the command "./tool" is on the executor but is not executable',
     )
 
 
@@ -68,7 +75,10 @@ async def test_a_missing_interpreter_is_told_apart(settings, command, workspace)
     tool.write_text("#!/no/such/interpreter\n")
     tool.chmod(0o755)
     result = await run_command(command("./tool"), settings)
-    assert (result.end, result.detail) == ("not_found", "the command's interpreter is not on the executor")
+    assert (result.end, result.detail) == (
+        "not_found",
+        'the interpreter of the command "./tool" is not on the executor',
+    )
 
 
 async def test_a_file_that_is_no_program_is_told_apart(settings, command, workspace):

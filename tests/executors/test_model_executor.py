@@ -288,7 +288,7 @@ async def test_a_model_that_is_not_configured_names_those_that_are(models):
     result = await run_model(ask(model="large"), models)
     assert (result.end, result.detail) == (
         "not_configured",
-        'the model is not configured on the executor; configured: "small"',
+        'the model "large" is not configured on the executor; configured: "small"',
     )
 
 

@@ -158,7 +158,7 @@ async def test_a_told_lesson_is_found_by_its_words_in_another_step(stores: Store
     package = await recall(asking(task="calibration of the flux capacitor"), caller(), stores)
     item = next(item for item in package.items if item.tier == "vectors")
     assert (item.text, item.trust) == (lesson, "unverified")
-    assert item.because == "shares calibr, capacitor, flux"
+    assert item.because == "shares calibration, capacitor, flux"
     elsewhere = asking(task="calibration of the flux capacitor", scope="acme/web")
     assert [i for i in (await recall(elsewhere, caller(), stores)).items if i.tier == "vectors"] == []
 
@@ -171,6 +171,7 @@ async def test_a_skill_that_helped_says_so(stores: Stores) -> None:
     skill = third.packages[1].skills[0]
     assert skill.name == "free-a-port"
     assert skill.because.startswith("helped serve ")
+    assert skill.because.endswith(". In the vault: skills/free-a-port.md")
 
 
 async def test_a_secret_in_the_task_is_not_searched_or_returned(stores: Stores) -> None:

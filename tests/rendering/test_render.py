@@ -100,7 +100,7 @@ def test_a_package_reads_as_an_agent_should_see_it() -> None:
         item(told),
         skills=[
             SuggestedSkill(
-                id="ski-1", name="free-a-port", because="helped serve 2 of 2. ReadVault skills/free-a-port.md"
+                id="ski-1", name="free-a-port", because="helped serve 2 of 2. In the vault: skills/free-a-port.md"
             )
         ],
         budget_left=BudgetLeft(attempts=3),
@@ -115,7 +115,7 @@ def test_a_package_reads_as_an_agent_should_see_it() -> None:
         "Learned",
         f"- [les-7f3c21d0 | own outcomes | observed | 2 h] {told}",
         "Skills",
-        "- free-a-port: helped serve 2 of 2. ReadVault skills/free-a-port.md",
+        "- free-a-port: helped serve 2 of 2. In the vault: skills/free-a-port.md",
         "Left: 3 attempts",
         f"<<end memory {fence}>>",
     ]

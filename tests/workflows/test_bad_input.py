@@ -228,13 +228,13 @@ async def _one_attempt(harness: Harness, database: Database, body: dict[str, Any
 async def test_a_model_that_is_not_configured_takes_one_attempt(remembering: Harness, database: Database) -> None:
     reason = await _one_attempt(remembering, database, {"run": {"model": "large", "prompt": "Plan."}})
 
-    assert reason == "Step serve: the model is not configured on the executor; configured: none; not retried"
+    assert reason == 'Step serve: the model "large" is not configured on the executor; configured: none; not retried'
 
 
 async def test_a_command_that_is_not_there_takes_one_attempt(remembering: Harness, database: Database) -> None:
     reason = await _one_attempt(remembering, database, {"run": {"command": ["no-such-program"]}})
 
-    assert reason == "Step serve: the command is not on the executor; not retried"
+    assert reason == 'Step serve: the command "no-such-program" is not on the executor; not retried'
 
 
 async def test_a_cwd_that_leads_outside_takes_one_attempt(remembering: Harness, database: Database) -> None:

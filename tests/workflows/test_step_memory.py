@@ -118,7 +118,7 @@ async def test_a_command_that_is_not_on_the_executor_is_not_retried(harness: Har
     result = await harness.run(one_phase(body))
 
     assert result["attempts"] == 1
-    assert "the command is not on the executor" in result["reason"]
+    assert 'the command "/no/such/program" is not on the executor' in result["reason"]
 
 
 async def test_a_working_folder_outside_the_workspace_is_refused_before_anything_runs(harness: Harness) -> None:

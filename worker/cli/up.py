@@ -60,6 +60,11 @@ async def _keep(arguments: argparse.Namespace, ready: asyncio.Event, stop: async
         await stop.wait()
 
 
+def near(path: Path) -> Path:
+    """Return a path as it is typed in this folder."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _welcome(addresses: Addresses) -> str:
     search = (f"OpenSearch   {addresses.opensearch_url}",) if addresses.opensearch_url else ()
     return "\n".join(
@@ -68,7 +73,7 @@ def _welcome(addresses: Addresses) -> str:
             f"temporal     --address {addresses.temporal_address} --task-queue {addresses.task_queue}",
             *search,
             f"vault        {addresses.vault}",
-            "Try          poimen run FILE",
+            f"Try          {near(Path(sys.executable).with_name('poimen'))} run FILE",
             "Ctrl-C ends it; everything is kept.",
         )
     )

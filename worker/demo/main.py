@@ -15,6 +15,7 @@ from poimen.contracts.message import encode
 from poimen.contracts.vocabulary import MemoryMode
 from worker.cli.output import print_json
 from worker.cli.run import ui_link
+from worker.cli.up import near
 from worker.definitions import load_definition
 from worker.demo.progress import RunsLine
 from worker.demo.promise import not_held
@@ -119,8 +120,8 @@ def _show(
     print("Only memory differed." if not broken else "\n".join(f"Not held: {sentence}" for sentence in broken))
     print(f"Scope    {definition.scope}, in which nothing was known before")
     print(f"Look at  {links[last.name]}")
-    print(f"Notes    {_near(Path(addresses.vault))}")
-    print(f"Ask      {_near(Path(sys.executable).with_name('poimen'))} why {last.workflow_id}/{_asked_about(last)}")
+    print(f"Notes    {near(Path(addresses.vault))}")
+    print(f"Ask      {near(Path(sys.executable).with_name('poimen'))} why {last.workflow_id}/{_asked_about(last)}")
 
 
 def _as_json(run: DemoRun, link: str | None) -> dict[str, Any]:
@@ -142,10 +143,6 @@ def _asked_about(last: DemoRun) -> str:
     """Name a step that memory did something for."""
     prevented = [step for step, result in last.steps.items() if result.prevention is not None]
     return (prevented or list(last.steps))[-1]
-
-
-def _near(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 async def _until_enter() -> None:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from poimen.contracts.json_text import MENDED
 from poimen.contracts.problems import (
     MOST_PROBLEMS,
     SHOWN_PROBLEMS,
@@ -41,7 +42,7 @@ _CYCLE_SHOWN = 8
 
 def odd_character(text: str) -> str | None:
     """Return the name of a character no program can be given, U+0000 or what a lone surrogate became, or None."""
-    return next((name for odd, name in (("\0", "U+0000"), ("\ufffd", "U+FFFD")) if odd in text), None)
+    return next((name for odd, name in (("\0", "U+0000"), ("\ufffd", MENDED)) if odd in text), None)
 
 
 def argv_refusal(argv: Sequence[str]) -> str | None:

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from poimen.contracts.problems import InvalidInput, Place, Problem, kind_of, path_text, problem_at, safe_name
 
@@ -43,6 +43,10 @@ def read_object(data: bytes | str | Mapping[str, Any], label: str, wanted: str) 
     if reading.problems:
         raise InvalidInput(*reading.problems)
     return reading
+
+
+# What U+FFFD stands for where a text was read: itself, or what could not be read.
+MENDED: Final = "a lone surrogate or U+FFFD"
 
 
 def mend_surrogates(text: str) -> str:

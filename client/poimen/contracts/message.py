@@ -21,7 +21,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from poimen.contracts.json_text import MAX_BYTES, mend_surrogates, read_object, too_large
+from poimen.contracts.json_text import MAX_BYTES, MENDED, mend_surrogates, read_object, too_large
 from poimen.contracts.problems import (
     InvalidInput,
     Problem,
@@ -107,6 +107,8 @@ def check_identifier(value: str, longest: int, *, slash: bool = True) -> str:
 
 
 def _character_name(character: str) -> str:
+    if character == "\ufffd":
+        return MENDED
     return '"/"' if character == "/" else f"U+{ord(character):04X}"
 
 
