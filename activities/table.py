@@ -10,6 +10,7 @@ from memory.document import document
 from memory.health import health
 from memory.knowledge import retire, search
 from memory.learn import learn
+from memory.producers.runs import summarise
 from memory.recall import recall
 from memory.stores import Caller, Stores
 from poimen.contracts.memory_calls import (
@@ -22,6 +23,7 @@ from poimen.contracts.memory_calls import (
     LearnFromExecution,
     RetireKnowledge,
     SearchKnowledge,
+    SummariseRun,
 )
 from poimen.contracts.message import Message
 
@@ -55,5 +57,6 @@ TABLE: Final = (
     Entry("SearchKnowledge", SearchKnowledge, search, 60.0, writes=False),
     Entry("DiagnoseIssue", DiagnoseIssue, diagnose, 60.0, writes=False),
     Entry("RetireKnowledge", RetireKnowledge, retire, 5.0),
+    Entry("SummariseRun", SummariseRun, summarise, 5.0),
     Entry("HealthCheck", HealthCheck, _health, 5.0, writes=False),
 )

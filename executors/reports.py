@@ -14,9 +14,9 @@ from poimen.excerpts import cut_head, encoded_size
 MOST_REPORT_BYTES = 256 * 1024
 MOST_CHECKPOINT_BYTES = 64 * 1024
 _MOST_WARNINGS = 3
-_FIELDS = ("output", "lesson", "decision", "artifacts", "changed_files")
+_FIELDS = ("output", "lesson", "decision", "artifacts", "indexed", "changed_files")
 # What a workflow's history takes of one report, as encoded JSON; the file itself may be larger.
-_STEP_BYTES = {"output": 1024, "lesson": 1024, "decision": 512, "artifacts": 256, "changed_files": 256}
+_STEP_BYTES = {"output": 1024, "lesson": 1024, "decision": 512, "artifacts": 192, "indexed": 128, "changed_files": 160}
 # Only a step's own report teaches, and of all others a judge's output alone is read.
 _BYTES = {"step": _STEP_BYTES, "judge": {"output": 512}}
 

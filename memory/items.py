@@ -14,7 +14,7 @@ from memory.lessons import best_action, evidence_text
 from memory.observations import attempts, observations
 from memory.postgres import Row, Statement, Transaction, load_queries, statement
 from poimen.contracts.memory_calls import RememberedItem
-from poimen.contracts.vocabulary import ItemKind, Tier, Trust
+from poimen.contracts.vocabulary import ItemKind, Level, Tier, Trust
 
 SQL = load_queries(__package__, "items.sql")
 LONGEST_TITLE: Final = 200
@@ -35,6 +35,7 @@ class NewItem:
     origin: str
     trust: Trust
     state: str = "active"
+    level: Level = "L1"
     step: str | None = None
     signature: str | None = None
     tags: tuple[str, ...] = ()
@@ -62,7 +63,7 @@ def put_item(item: NewItem, entry: Entry) -> Statement:
         id=item.id,
         scope=item.scope,
         kind=item.kind,
-        level="L1",
+        level=item.level,
         state=item.state,
         title=_short(item.title, LONGEST_TITLE),
         text=item.text,

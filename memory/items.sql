@@ -38,11 +38,28 @@ set state = 'active', revision = revision + 1, updated_at = %(recorded_at)s,
 where tenant = %(tenant)s and id = %(id)s and state = 'retired' and retired_position < %(position)s
 returning id
 
+-- name: revise_item
+-- Brings an item to what it says now.
+update items
+set title = %(title)s, text = %(text)s, tags = %(tags)s, state = %(state)s, trust = %(trust)s, origin = %(origin)s,
+    revision = revision + 1, updated_at = %(recorded_at)s, retired_position = null,
+    version = greatest(version + 1, %(position)s)
+where tenant = %(tenant)s and id = %(id)s
+returning revision
+
 -- name: retire_item
 -- Takes an item out of what is delivered. Whatever changes an item raises its version: events of one item may get
 -- their positions in another order than they change it.
 update items
 set state = 'retired', revision = revision + 1, updated_at = %(recorded_at)s, retired_position = %(position)s,
+    version = greatest(version + 1, %(position)s)
+where tenant = %(tenant)s and id = %(id)s
+returning revision
+
+-- name: accept_item
+-- Makes a candidate knowledge that is delivered: a person vouches for it.
+update items
+set state = 'active', level = 'L2', trust = 'reviewed', revision = revision + 1, updated_at = %(recorded_at)s,
     version = greatest(version + 1, %(position)s)
 where tenant = %(tenant)s and id = %(id)s
 returning revision

@@ -15,6 +15,7 @@ from memory.ids import shown
 from memory.items import Known
 from memory.journal import EventKind
 from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting
+from memory.notes.note import note_id
 from memory.observations import fingerprint
 from memory.once import once
 from memory.packing import note_item
@@ -131,7 +132,7 @@ def _ranked(
     for one, score in similar[1] if similar else []:
         found.setdefault(one.row["id"], items.remembered(one, "vectors", "shares words", score))
     # Notes are scored by another measure: they follow, in their own order.
-    notes = [note_item(fit.note, fit.because) for fit in fits]
+    notes = [note_item(fit.note, fit.because) for fit in fits if note_id(fit.note) not in found]
     ranked = sorted(found.values(), key=lambda item: (-(item.score or 0.0), item.id))
     kinds = set(call.kinds)
     wanted = [item for item in [*ranked, *notes] if not kinds or item.kind in kinds]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from memory.deadline import Answer
-from memory.ids import item_id, shown
+from memory.ids import shown
 from memory.items import Known, remembered
 from memory.notes.match import Fit
-from memory.notes.note import Note
+from memory.notes.note import Note, note_id
 from memory.step_knowledge import MOST_DELIVERED, StepKnowledge
 from memory.vectors.index import Found
 from poimen.contracts.memory_calls import GetContext, RememberedItem, SuggestedSkill, TierReport
@@ -44,9 +44,9 @@ class Packed:
 def pack(call: GetContext, gathered: Gathered) -> Packed:
     """Choose one to three items a tier; an item is delivered once, by the tier that knows it best."""
     chosen = [*_from_signatures(call, gathered.knowledge.value)]
-    taken = {item for item, _ in chosen}
-    chosen += _from_vectors(gathered.vectors.value, taken)
     fits = (gathered.vault.value or [])[:MOST_A_TIER]
+    taken = {item for item, _ in chosen} | {note_id(fit.note) for fit in fits}
+    chosen += _from_vectors(gathered.vectors.value, taken)
     helped = gathered.knowledge.value.helped if gathered.knowledge.value else {}
     chosen += [(note_id(f.note), note_item(f.note, f.because)) for f in fits if f.note.kind != "skill"]
     skills = [f for f in fits if f.note.kind == "skill"]
@@ -66,7 +66,8 @@ def _from_signatures(call: GetContext, known: StepKnowledge | None) -> list[tupl
         return []
     chosen = []
     # The store put the exact match first and the latest next.
-    for one in [*known.lessons, *known.told][:MOST_A_TIER]:
+    wanted = [one for one in (*known.lessons, *known.told) if not call.kinds or one.row["kind"] in call.kinds]
+    for one in wanted[:MOST_A_TIER]:
         exact = one.row["signature"] is not None and one.row["signature"] == call.last_signature
         told = one.row["signature"] is None
         because = "same failure, same step" if exact else "told by this step" if told else "same step"
@@ -80,15 +81,13 @@ def _from_vectors(value: tuple[Found, tuple[Known, ...]] | None, taken: set[str]
     found, known = value
     by_id = {one.row["id"]: one for one in known}
     hits = [hit for hit in found.hits if hit.id in by_id and hit.id not in taken]
+    # Past runs resemble each other: the one that fits best stands for them.
+    runs = [hit.id for hit in hits if by_id[hit.id].row["kind"] == "run"]
+    hits = [hit for hit in hits if hit.id not in runs[1:]]
     return [
         (hit.id, remembered(by_id[hit.id], "vectors", f"shares {', '.join(hit.matched[:3])}", hit.score))
         for hit in hits[:MOST_A_TIER]
     ]
-
-
-def note_id(note: Note) -> str:
-    """Give the id of a note, as that of any item."""
-    return item_id(note.kind, "note", note.id)
 
 
 def note_item(note: Note, because: str, score: float | None = None) -> RememberedItem:

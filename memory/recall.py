@@ -13,7 +13,7 @@ from memory.deadline import Answer, skipped, within
 from memory.errors import PoimenError
 from memory.ids import package_id
 from memory.items import Known
-from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting
+from memory.notes.match import CHARACTERS_A_NOTE, Fit, Place, fitting, is_elsewhere
 from memory.observations import fingerprint
 from memory.packing import Gathered, pack
 from memory.postgres import tenant_transaction
@@ -31,7 +31,7 @@ T = TypeVar("T")
 # What the receipt may take; the tiers share the rest.
 RECEIPT_SHARE: Final = 0.2
 LONGEST_RECEIPT_SECONDS: Final = 0.2
-MOST_HITS: Final = 6
+MOST_HITS: Final = 12
 MOST_FITS: Final = 3
 LONGEST_TASK: Final = 600
 
@@ -72,26 +72,32 @@ class _Recall:
             return ""
 
     async def vectors(self, words: Awaitable[str]) -> tuple[Found, tuple[Known, ...]]:
-        text = await words
-        query = Query(tenant=self.caller.tenant, scope=self.call.scope, text=text, limit=MOST_HITS)
+        call, text = self.call, await words
+        query = Query(tenant=self.caller.tenant, scope=call.scope, text=text, kinds=call.kinds, limit=MOST_HITS)
         found = await self.stores.index.search(query, deadline_seconds=self._left())
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
             found = await with_recent(tx, query, found)
             if not found.hits:
                 return found, ()
-            rows, tried = await items.read_active(tx, self.call.scope, [hit.id for hit in found.hits], last=True)
+            rows, tried = await items.read_active(tx, call.scope, [hit.id for hit in found.hits], last=True)
         written = spellings(text)
         hits = tuple(replace(h, matched=tuple(written.get(term, term) for term in h.matched)) for h in found.hits)
         found = replace(found, hits=hits)
+        # A skill is suggested by name, by the tier of notes; a note for other places is none for this step.
+        rows = [row for row in rows if row["kind"] != "skill" and not is_elsewhere(row["tags"], self._place)]
         return found, tuple(await items.told_aside(rows, tried, fingerprint(self.call.environment)))
 
     async def vault(self, words: Awaitable[str]) -> list[Fit]:
         shelf = await self.stores.notes.read(self.caller.tenant)
-        call = self.call
-        place = Place(call.scope, call.tool, call.phase, call.step)
         wanted = await words
-        cost = len(shelf.notes) * CHARACTERS_A_NOTE
-        return await aside(cost, fitting, shelf.notes, place, wanted, MOST_FITS)
+        kinds = self.call.kinds
+        notes = [note for note in shelf.notes if not kinds or note.kind in kinds]
+        return await aside(len(notes) * CHARACTERS_A_NOTE, fitting, notes, self._place, wanted, MOST_FITS)
+
+    @property
+    def _place(self) -> Place:
+        call = self.call
+        return Place(call.scope, call.tool, call.phase, call.step)
 
     def _left(self) -> float:
         return max(self.gather_by - time.monotonic(), 0.001)

@@ -27,6 +27,7 @@ _NAMES: Final = frozenset(
         "repairs",
         "signature",
         "last_signature",
+        "definition",
         "definition_hash",
         "id",
         "kind",

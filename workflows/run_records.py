@@ -74,4 +74,5 @@ def _decision(
         end=end,
         memory=start.memory,
         definition_hash=who.definition_hash,
+        definition=start.definition.name,
     )

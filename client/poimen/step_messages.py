@@ -68,12 +68,14 @@ def tell_success(state: StepState, report: AttemptReport) -> LearnFromExecution:
     """Report the attempt that passed, and what was done before it."""
     lesson = report.report.lesson if report.report else None
     artifacts = report.report.artifacts if report.report else ()
+    indexed = report.report.indexed if report.report else ()
     return LearnFromExecution(
         **_identity(state, state.spent.attempts, "learn"),
         outcome="succeeded",
         applied=state.applied,
         result=report.output,
         artifacts=tuple(cut_head(artifact, _ARTIFACT_BYTES) for artifact in artifacts[:_MOST_ARTIFACTS]),
+        indexed=tuple(cut_head(artifact, _ARTIFACT_BYTES) for artifact in indexed[:_MOST_ARTIFACTS]),
         tags=state.spec.tags,
         lesson=cut_head(lesson, _LESSON_BYTES) if lesson else None,
         package_id=state.package_id,

@@ -40,6 +40,12 @@ class EventKind(StrEnum):
     """A signature stands for itself again."""
     NOTE_READ = "note_read"
     """A note of the vault was read and became, or changed, an item."""
+    RUN_SUMMARISED = "run_summarised"
+    """What came of a run became, or changed, an item (`SummariseRun`, or the end of the run)."""
+    PATTERN_FOUND = "pattern_found"
+    """What distinct runs have in common became, or changed, an item: a failure and its end, or an artifact."""
+    KNOWLEDGE_WITHDRAWN = "knowledge_withdrawn"
+    """What an item was made from is gone: its note, or the lesson behind a pattern."""
 
 
 class Origin(StrEnum):

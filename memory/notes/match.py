@@ -85,6 +85,21 @@ def _fit(
     return Fit(note, round(score, 6), "; ".join(reasons), bool(named))
 
 
+def place_tags(note: Note) -> tuple[str, ...]:
+    """Give the places that a note is for as tags, `tool=planner`."""
+    places = (("step", note.steps), ("tool", note.tools), ("phase", note.phases))
+    return tuple(f"{noun}={value}" for noun, values in places for value in values)
+
+
+def is_elsewhere(tags: Iterable[str], place: Place) -> bool:
+    """Say whether an item whose tags name its places is for other ones than this."""
+    wanted: dict[str, set[str]] = {}
+    for noun, equals, value in (tag.partition("=") for tag in tags):
+        if equals and noun in {"step", "tool", "phase"}:
+            wanted.setdefault(noun, set()).add(value)
+    return any(getattr(place, noun) not in values for noun, values in wanted.items())
+
+
 # Cutting a note into terms costs a thousand times more than looking it up; every GetContext reads every note.
 @lru_cache(maxsize=10_000)
 def words_of(note: Note) -> Counter[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast, get_args
 
+from memory.ids import item_id
 from memory.notes.front_matter import Fields, split
 from poimen.contracts.definition import LIBRARY
 from poimen.contracts.vocabulary import ItemKind
@@ -60,6 +61,12 @@ class Note:
     def name(self) -> str:
         """Give the file's name without its ending."""
         return self.path.rsplit("/", 1)[-1].removesuffix(".md")
+
+
+def note_id(note: Note) -> str:
+    """Give the id of a note, as that of any item; one of a scope of its own is another than the library's."""
+    place = () if note.scope == LIBRARY else (note.scope,)
+    return item_id(note.kind, "note", *place, note.id)
 
 
 def read_note(text: str, path: str, changed_at: datetime, *, shipped: bool) -> Note:

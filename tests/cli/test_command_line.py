@@ -250,7 +250,9 @@ def test_where_nothing_runs_a_command_that_needs_temporal_says_how_to_start(
     assert away.err.startswith("Temporal does not answer at 127.0.0.1:")
 
 
-@pytest.mark.parametrize("command", [("why", "rel-7"), ("search", "port"), ("retire", "les-1"), ("alias", "--list")])
+@pytest.mark.parametrize(
+    "command", [("why", "rel-7"), ("search", "port"), ("retire", "les-1"), ("accept", "pat-1"), ("alias", "--list")]
+)
 def test_where_nothing_runs_a_command_that_reads_memory_says_how_to_start(
     run_here: Callable[..., Ended], command: tuple[str, ...]
 ) -> None:

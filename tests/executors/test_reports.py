@@ -40,7 +40,7 @@ def test_a_value_is_masked_however_the_report_writes_it(report, field, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("field", ["artifacts", "changed_files"])
+@pytest.mark.parametrize("field", ["artifacts", "indexed", "changed_files"])
 def test_a_value_is_masked_in_lists_too(report, field, form):
     found, _ = report(f'{{"{field}": ["plain", "tok {form}"]}}')
     assert getattr(found, field) == ("plain", MASK)

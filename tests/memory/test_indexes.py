@@ -179,9 +179,15 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "why/deliveries": {"run": "run-5"},
     "why/run_of_steps": {"beginning": "run-5/"},
     "why/runs_of_workflow": {"workflow_id": "run-5"},
+    "producers/healthy_runs": {"scope": SCOPE, "artifact": "api/paging.py", "limit": 2_000},
+    "producers/marked_artifacts": {"scope": SCOPE, "run": "run-5", "limit": 20},
+    "producers/origin_of": {"position": 5},
+    "producers/retired_lessons": {"ids": ["les-1", "les-2"]},
+    "producers/run_artifacts": {"scope": SCOPE, "run": "run-5", "limit": 20},
+    "producers/run_decisions": {"scope": SCOPE, "run": "run-5", "limit": 300},
 }
 # What is asked for a person or by a batch, and reads all that there is of a kind in one tenant.
-LISTS = {"aliases/aliases_in_force", "resign/signed_before", "scopes/scopes"}
+LISTS = {"aliases/aliases_in_force", "producers/items_of_notes", "resign/signed_before", "scopes/scopes"}
 WITHOUT_TABLES = {"vectors/now", "vectors/plan_searches"}
 # The schema's own tables hold a few rows.
 NO_LOOK_UPS = {"postgres"}

@@ -31,7 +31,7 @@ MODEL = {"run": {"model": "small", "prompt": "{{context}}"}}
 VERIFY = {"verify": {"command": ["./healthy"]}}
 JUDGE = {"judge": {"command": ["./score"]}}
 RUBRIC = {"judge": {"model": "small", "rubric": "Is it good?"}}
-REPORT = {"output": 3_000, "lesson": 3_000, "decision": 3_000, "artifacts": 100, "changed_files": 100}
+REPORT = {"output": 3_000, "lesson": 3_000, "decision": 3_000, "artifacts": 100, "indexed": 100, "changed_files": 100}
 
 
 @dataclass

@@ -347,13 +347,16 @@ async def test_an_end_is_documented_once_and_told_with_its_reason(attempts: list
 
 
 async def test_a_steps_own_decision_and_lesson_are_recorded() -> None:
-    report = StepReport(decision="keep the old port", lesson="ports are scarce", artifacts=("a.txt",))
+    report = StepReport(
+        decision="keep the old port", lesson="ports are scarce", artifacts=("a.txt", "b.txt"), indexed=("b.txt",)
+    )
 
     await run(world := World([replace(PASSED, report=report)]))
 
     assert world.said("DocumentDecision")[0]["decision"] == "keep the old port"
     assert world.said("LearnFromExecution")[0]["lesson"] == "ports are scarce"
-    assert world.said("LearnFromExecution")[0]["artifacts"] == ["a.txt"]
+    assert world.said("LearnFromExecution")[0]["artifacts"] == ["a.txt", "b.txt"]
+    assert world.said("LearnFromExecution")[0]["indexed"] == ["b.txt"]
 
 
 async def test_the_packages_delivered_are_named_in_the_decision() -> None:

@@ -81,6 +81,12 @@ def _retire(parser: argparse.ArgumentParser) -> None:
     _tenant(parser)
 
 
+def _accept(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("item", metavar="ITEM", help="a candidate's id, as in pat-7f3c21d0")
+    parser.add_argument("--reason", default="", help="kept with the record")
+    _tenant(parser)
+
+
 def _signature(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", choices=("error", "log"), default="error", help="error: an output; log: one line")
     parser.add_argument("--jsonl", action="store_true", help='sign each line, {"id", "text"}, by itself')
@@ -180,6 +186,7 @@ COMMANDS = {
     "search": Command("search", "look knowledge up", _search),
     "diagnose": Command("diagnose", "say what is behind an error that is pasted, and what ended it before", _diagnose),
     "repair": Command("repair", "show what memory would do if a step failed so again; runs nothing", _repair),
+    "accept": Command("accept", "deliver a candidate from now on: you have read it, and it is right", _accept),
     "retire": Command("retire", "take a wrong item out of what is delivered", _retire),
     "signature": Command("signature", "the signature of an error output or of log lines", _signature),
     "explain": Command("explain", "which line of an output makes its signature, and what is masked", _explain),

@@ -103,6 +103,8 @@ class StepReport(Message):
     decision: FreeText | None = None
     tokens: Count | None = None
     artifacts: Many[FreeText] = ()
+    # Artifacts that may become knowledge of later runs; none does unless it is named here.
+    indexed: Many[FreeText] = ()
     changed_files: Many[FreeText] = ()
 
 

@@ -125,6 +125,8 @@ class Prevention(Message):
 
 class GetContext(Call):
     task: Annotated[FreeText, Field(max_length=65_536)] = ""
+    # Of which kinds items and skills may be; empty is all.
+    kinds: Many[ItemKind] = ()
     budget_left: BudgetLeft | None = None
     deadline_ms: Annotated[int, Field(ge=1, le=60_000)] = 1_000
     # Repairs whose author allowed them before a failure; only these can be a prevention.
@@ -159,6 +161,8 @@ class LearnFromExecution(Call):
     applied: AppliedAction = AppliedAction()
     result: Annotated[FreeText, Field(max_length=65_536)] = ""
     artifacts: Many[ShortText] = ()
+    # Those artifacts that may become knowledge of later runs.
+    indexed: Many[ShortText] = ()
     tags: Many[Name] = ()
     lesson: Annotated[FreeText, Field(max_length=8_192)] | None = None
     package_id: Annotated[str, Field(max_length=64)] | None = None
@@ -272,11 +276,29 @@ class DocumentDecision(Call):
     # Whether memory was listened to: an observed run teaches, and is told apart.
     memory: Name | None = None
     definition_hash: Annotated[str, Field(max_length=80)] | None = None
+    # The definition's name, of a run that has one.
+    definition: Name | None = None
 
 
 class Documented(Message):
     decision_id: str
     duplicate: bool = False
+    warnings: Many[str] = ()
+
+
+class SummariseRun(Call):
+    """Put what came of a run into one item; `run` is its run id or workflow id."""
+
+    run: Identifier
+
+
+class RunSummarised(Message):
+    """The summary of a run; `changed` is false when the item said so already."""
+
+    id: str
+    title: str
+    text: str
+    changed: bool
     warnings: Many[str] = ()
 
 
@@ -362,6 +384,20 @@ class RetireKnowledge(Call):
 
 
 class Retired(Message):
+    id: str
+    revision: int
+    duplicate: bool = False
+    warnings: Many[str] = ()
+
+
+class AcceptKnowledge(Call):
+    """Deliver a candidate from now on; for people, at the command line."""
+
+    id: Annotated[str, Field(min_length=1, max_length=128)]
+    reason: ShortText = ""
+
+
+class Accepted(Message):
     id: str
     revision: int
     duplicate: bool = False

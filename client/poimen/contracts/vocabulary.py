@@ -19,6 +19,17 @@ TierHealth = Literal["ok", "degraded", "down"]
 Trust = Literal["reviewed", "observed", "unverified"]
 MemoryMode = Literal["on", "observe", "off"]
 ItemKind = Literal[
-    "lesson", "decision", "pattern", "reference", "skill", "incident", "rule", "fact", "constraint", "handoff"
+    "lesson",
+    "decision",
+    "pattern",
+    "reference",
+    "skill",
+    "incident",
+    "rule",
+    "fact",
+    "constraint",
+    "handoff",
+    # What came of a past run.
+    "run",
 ]
 EmptyReason = Literal["no_evidence", "below_threshold", "deadline", "tier_down", "held_out", "conflict", "memory_off"]
