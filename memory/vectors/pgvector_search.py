@@ -22,6 +22,9 @@ from poimen.contracts.definition import LIBRARY
 CANDIDATES: Final = 50
 """Documents that words, and as many that vectors bring up to be ranked."""
 
+COMPARED_DOCUMENTS: Final = 50_000
+"""Of so many all vectors are compared: a graph is every tenant's, and others may be all that it leads to."""
+
 MANY_DOCUMENTS: Final = 1_000
 COMMON_SHARE: Final = 0.1
 """Of many documents; what more of them have tells little of any, and meaning makes up for it."""
@@ -46,6 +49,11 @@ class Corpora:
     mean_length: float
     graphed: bool
     space: Space
+
+    @property
+    def led(self) -> bool:
+        """Say whether those in the graph are so many that it is followed."""
+        return self.graphed and self.documents > COMPARED_DOCUMENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,9 @@ async def candidates(tx: Transaction, asked: Asked, corpora: Corpora) -> tuple[l
     """Give the union of the 50 best documents by words and the 50 nearest, and end the transaction."""
     postings, *near = await tx.gather(*_statements(asked, corpora))
     allowed = _mask(near.pop(0), corpora) if _filtered(asked.query) else None
+    if asked.vector is not None and corpora.led and len(near[-1]) < CANDIDATES:
+        # There may be more where the graph did not lead.
+        near[-1:] = await tx.gather(statement(SQL["nearest"], **_meaning(asked, corpora), reached="graph"))
     containing: Counter[str] = Counter()
     for row in postings:
         containing[row["term"]] += int(row["documents"])
@@ -134,29 +145,39 @@ async def candidates(tx: Transaction, asked: Asked, corpora: Corpora) -> tuple[l
 def _statements(asked: Asked, corpora: Corpora) -> list[Statement]:
     query = asked.query
     pruned = asked.vector is not None and corpora.documents > MANY_DOCUMENTS
-    filters: dict[str, Any] = {
+    most = int(corpora.documents * COMMON_SHARE) if pruned else corpora.documents
+    statements = [statement(SQL["postings"], corpora=list(corpora.issued), terms=list(asked.terms), most=most)]
+    if _filtered(query):
+        statements.append(statement(SQL["allowed"], **_filters(query, corpora)))
+    if asked.vector is None:
+        return statements
+    values = _meaning(asked, corpora)
+    dimension = corpora.space.dimension
+    statements.append(statement(SQL["nearest"], **values, reached=one_by_one(dimension)))
+    if corpora.led:
+        statements.append(statement(NEAREST_IN_GRAPH[dimension], **values))
+    elif corpora.graphed:
+        statements.append(statement(SQL["nearest"], **values, reached="graph"))
+    return statements
+
+
+def _filters(query: Query, corpora: Corpora) -> dict[str, Any]:
+    return {
         "corpora": list(corpora.issued),
         "kinds": list(query.kinds),
         "levels": list(query.levels),
         "not_before": query.not_before,
     }
-    most = int(corpora.documents * COMMON_SHARE) if pruned else corpora.documents
-    statements = [statement(SQL["postings"], corpora=list(corpora.issued), terms=list(asked.terms), most=most)]
-    if _filtered(query):
-        statements.append(statement(SQL["allowed"], **filters))
-    if asked.vector is None:
-        return statements
-    values = {
-        **filters,
-        "filtered": _filtered(query),
+
+
+def _meaning(asked: Asked, corpora: Corpora) -> dict[str, Any]:
+    assert asked.vector is not None
+    return {
+        **_filters(asked.query, corpora),
+        "filtered": _filtered(asked.query),
         "candidates": CANDIDATES,
         "vector": vector_text(asked.vector),
     }
-    dimension = corpora.space.dimension
-    statements.append(statement(SQL["nearest"], **values, reached=one_by_one(dimension)))
-    if corpora.graphed:
-        statements.append(statement(NEAREST_IN_GRAPH[dimension], **values))
-    return statements
 
 
 def _filtered(query: Query) -> bool:

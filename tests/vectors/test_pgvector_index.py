@@ -14,7 +14,7 @@ import pytest_asyncio
 from memory.errors import SchemaMismatch
 from memory.journal import Event, EventKind, Origin, Provenance, record
 from memory.postgres import Pool, migrate, tenant_transaction
-from memory.vectors import pgvector, pgvector_put
+from memory.vectors import pgvector, pgvector_put, pgvector_search
 from memory.vectors.pgvector import PgvectorIndex
 from memory.vectors.pgvector_put import SQL, vector_text
 from memory.vectors.pgvector_search import NEAREST_IN_GRAPH
@@ -24,6 +24,14 @@ from tests.vectors.hashed import HashedEmbedder
 from tests.vectors.test_conformance import LOCK, PORT, WORDS
 from worker.stack.postgres import RunningPostgres
 
+# A thousand vectors of another tenant, all around one.
+NEARER = """
+insert into index_vectors (tenant, corpus, document, reached, embedding)
+select '{tenant}', 1, document, 'graph', array(
+  select number + 0.05 * sin(document * at) from unnest('{vector}'::vector::real[]) with ordinality as part (number, at)
+)::halfvec
+from generate_series(1, 1000) as document;
+"""
 TABLES = ("index_corpora", "index_documents", "index_postings", "index_vectors")
 
 
@@ -63,16 +71,40 @@ async def test_a_scope_beyond_the_exact_search_is_found_through_the_graph(
     assert {hit.id for hit in found.hits} <= {f"d{number:03}" for number in range(0, 160, 9)}
 
 
+@pytest.mark.parametrize("compared", [0, 50_000])
+async def test_others_in_the_graph_hide_nothing(
+    store: Store, index_database: Database, monkeypatch: pytest.MonkeyPatch, compared: int
+) -> None:
+    monkeypatch.setattr(pgvector_put, "EXACT_DOCUMENTS", 5)
+    monkeypatch.setattr(pgvector_search, "COMPARED_DOCUMENTS", compared)
+    # As small a part is followed of a graph that holds millions.
+    short = SQL["plan_searches"].replace(
+        "'100', true)",
+        "'10', true), set_config('hnsw.max_scan_tuples', '1', true), set_config('enable_sort', 'off', true)",
+    )
+    monkeypatch.setattr(pgvector_search, "SQL", {**SQL, "plan_searches": short})
+    embedder = HashedEmbedder("wide", 256)
+    store.index = store.another(embedder)
+    for numbers in (range(20), range(20, 40)):
+        texts = [" ".join(random.Random(number).sample(WORDS, 6)) for number in numbers]
+        await store.put(*(store.document(text, text) for text in texts))
+    await index_database.run_sql(
+        NEARER.format(tenant=f"{store.tenant}-other", vector=vector_text(embedder.vector("zebra")))
+    )
+    found = await store.find("zebra", limit=100, cut_off=False)
+    assert (found.searched, len(found.hits)) == (40, 40)
+
+
 async def test_the_graph_is_what_a_search_of_it_reads(store: Store, index_pool: Pool) -> None:
     vector = vector_text(HashedEmbedder(dimension=384).vector(PORT))
     values: dict[str, Any] = {"corpora": [1], "candidates": 50, "vector": vector, "kinds": [], "levels": []}
     async with tenant_transaction(index_pool, store.tenant, deadline_seconds=SECONDS) as tx:
         planned = await tx.row(SQL["plan_searches"])
-        for name, filtered in (("unfiltered", False), ("filtered", True)):
+        for filtered, index in ((False, "index_vectors_graph_384"), (True, "index_documents_by_number")):
             explained: LiteralString = f"explain (costs off) {NEAREST_IN_GRAPH[384]}"
             rows = await tx.rows(explained, **values, filtered=filtered, not_before=None)
             plan = "\n".join(row["QUERY PLAN"] for row in rows)
-            assert "index_vectors_graph_384" in plan or name == "filtered", plan
+            assert index in plan, plan
             assert "Seq Scan" not in plan, plan
         (shown,) = await tx.rows("show hnsw.ef_search")
     assert planned is not None

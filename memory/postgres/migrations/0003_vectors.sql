@@ -86,6 +86,8 @@ create index index_vectors_one_by_one on index_vectors (tenant, corpus, document
   where reached = 'scan';
 create index index_vectors_long on index_vectors (tenant, corpus, document)
   where reached = 'long';
+create index index_vectors_in_graph on index_vectors (tenant, corpus, document)
+  where reached = 'graph';
 
 do $$
 declare
