@@ -63,7 +63,7 @@ async def test_a_claim_heartbeats_while_it_gathers(activities, environment, monk
 
 async def test_a_refusal_is_an_answer(activities, environment):
     answer = await environment.run(activities.run_command, command("true", cwd=".."))
-    assert (answer["end"], answer["detail"]) == ("not_allowed", "cwd is outside the workspace")
+    assert (answer["end"], answer["detail"]) == ("not_allowed", 'cwd ".." is outside the workspace')
 
 
 async def test_an_unknown_field_is_a_warning(activities, environment):

@@ -242,7 +242,7 @@ async def test_a_cwd_that_leads_outside_takes_one_attempt(remembering: Harness, 
 
     reason = await _one_attempt(remembering, database, {"run": {"command": ["true"], "cwd": "out"}})
 
-    assert reason == "Step serve: cwd is outside the workspace; not retried"
+    assert reason == 'Step serve: cwd "out" is outside the workspace; not retried'
 
 
 async def test_a_workspace_outside_the_roots_takes_one_attempt(remembering: Harness) -> None:
