@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -64,12 +64,21 @@ class _Batch:
     events: list[RecordedEvent]
 
 
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """The class of an error, which `apply` raised, or told of one event."""
+
+    error: str
+    raised: bool = False
+
+
 class Follower:
     """Hands the events of one tenant to `apply`, in batches, one holder at a time.
 
     `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. What it says
     has failed, or all of a batch when it raises, is handed to it one by one, each some times, and what still fails is
-    parked; StoreUnavailable is waited out and parks nothing. `prepare` runs first, whenever the lease is new.
+    parked; StoreUnavailable is waited out and parks nothing, and so is whatever is raised for every event of a batch,
+    since then it is not the events that are at fault. `prepare` runs first, whenever the lease is new.
     """
 
     def __init__(
@@ -183,31 +192,31 @@ class Follower:
 
     async def _hand_on(self, events: Sequence[RecordedEvent]) -> dict[int, str]:
         """Apply the events, and return the positions that could not be applied, with the class of their error."""
-        failed: Mapping[int, str] | None
+        failures: dict[int, _Failure]
         try:
-            failed = await self._apply(events)
+            failures = {position: _Failure(error) for position, error in (await self._apply(events) or {}).items()}
         except StoreUnavailable:
             raise
-        except Exception:
+        except Exception as error:
             _log.warning("A batch of events failed; its events follow one by one.", follower=self.name)
-            failed = {event.position: "" for event in events}
-        again = [event for event in events if event.position in (failed or {})]
-        return {event.position: error for event in again if (error := await self._hand_on_one(event))}
-
-    async def _hand_on_one(self, event: RecordedEvent) -> str | None:
-        error = None
+            failures = {event.position: _Failure(type(error).__name__, raised=True) for event in events}
         for _ in range(self._settings.tries):
-            try:
-                failed = await self._apply([event]) or {}
-                error = failed.get(event.position)
-            except StoreUnavailable:
-                raise
-            except Exception as raised:
-                error = type(raised).__name__
-            if error is None:
-                return None
-        _log.error("An event is parked.", follower=self.name, position=event.position, error=error)
-        return error
+            left = [event for event in events if event.position in failures]
+            failures = {event.position: failure for event in left if (failure := await self._hand_on_one(event))}
+            if len(failures) == len(events) and (error := _common_error(failures.values())):
+                raise StoreUnavailable(f"Every event of a batch fails with {error}, so that none of them is parked.")
+        for position, failure in failures.items():
+            _log.error("An event is parked.", follower=self.name, position=position, error=failure.error)
+        return {position: failure.error for position, failure in failures.items()}
+
+    async def _hand_on_one(self, event: RecordedEvent) -> _Failure | None:
+        try:
+            error = (await self._apply([event]) or {}).get(event.position)
+        except StoreUnavailable:
+            raise
+        except Exception as raised:
+            return _Failure(type(raised).__name__, raised=True)
+        return None if error is None else _Failure(error)
 
     async def _move(self, tx: Transaction, batch: _Batch, failed: dict[int, str]) -> bool:
         assert batch.last is not None
@@ -262,6 +271,12 @@ class Follower:
 
     def _transaction(self) -> contextlib.AbstractAsyncContextManager[Transaction]:
         return tenant_transaction(self._pool, self.tenant, deadline_seconds=self._settings.deadline_seconds)
+
+
+def _common_error(failures: Iterable[_Failure]) -> str | None:
+    """Give the class of the error that was raised for all, if it is one."""
+    errors = {failure.error if failure.raised else None for failure in failures}
+    return errors.pop() if len(errors) == 1 else None
 
 
 async def cursor_of(tx: Transaction, name: str) -> dict[str, Any]:

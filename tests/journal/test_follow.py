@@ -177,6 +177,26 @@ async def test_an_event_that_cannot_be_applied_is_parked_and_blocks_no_other(
     assert parked == f"bad|{SLOW.tries}|LookupError"
 
 
+async def test_an_error_that_every_event_of_a_batch_meets_parks_none(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    await write(pool, make_event, "a", "b", "c")
+    faulty = True
+
+    async def apply(events: Sequence[RecordedEvent]) -> None:
+        if faulty:
+            raise AttributeError
+
+    follower = Follower(pool, "local", "reader", apply, SLOW)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="fails with AttributeError"):
+            await follower.step()
+    assert (await follower.lag()).events == 3
+    faulty = False
+    assert await follower.step() == 3
+    assert await sql(database, "select count(*) from dead_letters;") == "0"
+
+
 async def test_a_store_that_is_down_parks_nothing_and_the_events_come_again(
     database: Database, pool: Pool, make_event: MakeEvent
 ) -> None:
