@@ -28,7 +28,7 @@ from memory.postgres.migrate import migrate
 from memory.settings import MemorySettings, OpenSearchSettings
 from memory.vectors.embedder import Vectors
 from memory.vectors.evaluation.measures import at_share
-from memory.vectors.index import Document, Query, VectorIndex
+from memory.vectors.index import Document, Query, VectorIndex, begin_first
 from memory.vectors.opensearch import OpenSearchIndex
 from memory.vectors.opensearch_cluster import Cluster, end_of
 from memory.vectors.opensearch_mapping import index_of
@@ -105,6 +105,7 @@ class Store:
 
     async def fill(self, scope: str, seed: int, number: int) -> float:
         """Put documents into a scope; give the seconds that the store took."""
+        await begin_first(self.index, self.tenant, deadline_seconds=SECONDS)
         taken, made = 0.0, list(texts(seed, number, 40))
         for start in range(0, number, AT_ONCE):
             batch = made[start : start + AT_ONCE]

@@ -7,6 +7,7 @@ between, or a holder that woke up too late, hands some events on twice; so what 
 import asyncio
 import contextlib
 import random
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class FollowerSettings:
     # An event that fails this often is parked in dead_letters.
     tries: int = 3
     lease_seconds: float = 15.0
+    # What was prepared may get lost while nothing happens.
+    prepare_seconds: float = 30.0
     # Behind the wake-up, which may get lost.
     poll_seconds: float = 1.0
     # The longest pause after failures; it doubles from what the error asks for.
@@ -78,7 +81,8 @@ class Follower:
     `apply` gets a batch in order, with the long parts of payloads left out, and may get events again. What it says
     has failed, or all of a batch when it raises, is handed to it one by one, each some times, and what still fails is
     parked; StoreUnavailable is waited out and parks nothing, and so is whatever is raised for every event of a batch,
-    since then it is not the events that are at fault. `prepare` runs first, whenever the lease is new.
+    since then it is not the events that are at fault. `prepare` runs first, whenever the lease is new, and
+    again now and then.
     """
 
     def __init__(
@@ -96,7 +100,8 @@ class Follower:
         self._pool = pool
         self._apply = apply
         self._prepare = prepare
-        self._prepared: int | None = None
+        # The generation of the lease it was done for, and the instant of the monotonic clock.
+        self._prepared: tuple[int, float] | None = None
         self._failures = 0
         self._settings = settings or FollowerSettings()
         self._holder = uuid.uuid4().hex
@@ -113,10 +118,10 @@ class Follower:
             batch = await self._read(tx)
         if batch is None:
             return None
-        if self._prepare is not None and self._prepared != batch.generation:
+        if self._prepare is not None and self._to_prepare(batch.generation):
             async with self._renewed(batch.generation):
                 await self._prepare()
-            self._prepared = batch.generation
+            self._prepared = (batch.generation, time.monotonic())
         if batch.last is None:
             return 0
         async with self._renewed(batch.generation):
@@ -155,6 +160,11 @@ class Follower:
             row = await tx.row(SQL["lag"], name=self.name, limit=MOST_COUNTED, **cursor)
         assert row is not None
         return Lag(row["rows"], row["seconds"], row["parked"])
+
+    def _to_prepare(self, generation: int) -> bool:
+        if self._prepared is None or self._prepared[0] != generation:
+            return True
+        return time.monotonic() - self._prepared[1] >= self._settings.prepare_seconds
 
     async def _read(self, tx: Transaction) -> _Batch | None:
         lease = await tx.row(SQL["take_lease"], name=self.name, holder=self._holder, lease=self._lease)
@@ -203,8 +213,8 @@ class Follower:
         for _ in range(self._settings.tries):
             left = [event for event in events if event.position in failures]
             failures = {event.position: failure for event in left if (failure := await self._hand_on_one(event))}
-            if len(failures) == len(events) and (error := _common_error(failures.values())):
-                raise StoreUnavailable(f"Every event of a batch fails with {error}, so that none of them is parked.")
+            if len(failures) == len(events) and (common := _common_error(failures.values())):
+                raise StoreUnavailable(f"Every event of a batch fails with {common}, so that none of them is parked.")
         for position, failure in failures.items():
             _log.error("An event is parked.", follower=self.name, position=position, error=failure.error)
         return {position: failure.error for position, failure in failures.items()}

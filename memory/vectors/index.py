@@ -134,7 +134,11 @@ class VectorIndex(Protocol):
         ...
 
     async def put(self, documents: Sequence[Document], *, deadline_seconds: float) -> tuple[Put, ...]:
-        """Store documents of one tenant in every generation that takes writes; give one outcome for each, in order."""
+        """Store documents of one tenant in every generation that takes writes; give one outcome for each, in order.
+
+        A tenant without a generation gets none by this, since it would lack what was put before: StoreUnavailable.
+        "failed" is said only of a document that the store does not take by itself.
+        """
         ...
 
     async def search(self, query: Query, *, deadline_seconds: float) -> Found:
@@ -173,3 +177,11 @@ class VectorIndex(Protocol):
     async def close(self) -> None:
         """Give up connections of its own; the memory's database is not its own."""
         ...
+
+
+async def begin_first(index: VectorIndex, tenant: str, *, deadline_seconds: float) -> None:
+    """Make an empty live generation for a tenant of whom nothing is on record yet, unless it has one."""
+    known = await index.generations(tenant, deadline_seconds=deadline_seconds)
+    if not any(generation.state == "live" for generation in known):
+        begun = await index.begin(tenant, deadline_seconds=deadline_seconds)
+        await index.promote(tenant, begun.number, deadline_seconds=deadline_seconds)

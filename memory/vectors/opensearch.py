@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from memory.aside import aside
-from memory.errors import NotFound, Rejected, StoreUnavailable
+from memory.errors import Rejected, StoreUnavailable
 from memory.settings import OpenSearchSettings
-from memory.vectors.answer import ask, found, nothing_there, nothing_to_ask
+from memory.vectors.answer import Asked, ask, found, nothing_there, nothing_to_ask
 from memory.vectors.breaker import Breaker
 from memory.vectors.embedder import Embedder, Vectors
 from memory.vectors.index import Condition, Document, Entry, Found, Generation, Put, Query
@@ -21,9 +21,10 @@ from memory.vectors.opensearch_bulk import (
     read_versions,
     source_of,
     text_of,
+    too_large,
     versions_body,
 )
-from memory.vectors.opensearch_cluster import Cluster, check_answer, end_of
+from memory.vectors.opensearch_cluster import Cluster, IndexGone, RequestTooLarge, check_answer, end_of, reading
 from memory.vectors.opensearch_generations import Generations
 from memory.vectors.opensearch_mapping import StoredGeneration, index_of
 from memory.vectors.opensearch_queries import (
@@ -75,6 +76,15 @@ class OpenSearchIndex:
         asked = await ask(query, self._embedder, deadline_seconds)
         if asked.empty:
             return nothing_to_ask(asked)
+        try:
+            return await self._found(asked, ends_at)
+        except IndexGone:
+            # Another generation went live and the one that was known is dropped, or it was lost.
+            self._generations.forget(query.tenant)
+            return await self._found(asked, ends_at)
+
+    async def _found(self, asked: Asked, ends_at: float) -> Found:
+        query = asked.query
         live = await self._generations.live(query.tenant, ends_at=ends_at)
         if live is None:
             return nothing_there(asked)
@@ -83,22 +93,26 @@ class OpenSearchIndex:
         body = statistics_body(query, asked.terms)
         counted = await self._cluster.ask("POST", f"/{live.index}/_search", body, ends_at=ends_at)
         check_answer(counted)
-        statistics = read_statistics(counted, asked.terms)
+        with reading():
+            statistics = read_statistics(counted, asked.terms)
         if statistics.documents == 0:
             return nothing_there(asked)
         answers = await self._ask_together(live, candidate_bodies(asked, statistics), ends_at)
-        candidates = read_candidates(answers, asked.terms)
+        with reading():
+            candidates = read_candidates(answers, asked.terms)
         return found(asked, rank(asked.terms, asked.vector, candidates, statistics), statistics.documents)
 
     async def health(self, tenant: str, *, deadline_seconds: float) -> Condition:
         """Say whether the cluster answers, and whether meaning is compared."""
         ends_at = end_of(deadline_seconds)
         state = await self._cluster.ask("GET", "/_cluster/health", ends_at=ends_at)
+        with reading():
+            red = state["status"] == "red"
         stored = await self._generations.read(tenant, ends_at=ends_at)
         live = next((one for one in stored if one.generation.state == "live"), None)
         if live is not None and not self._generations.is_own(live):
             return Condition("degraded", f"search by words answers; {_other_embedder(live)}")
-        if state["status"] == "red":
+        if red:
             return Condition("degraded", "OpenSearch answers, but an index of it has no copy that does (red)")
         if self._embedder is None:
             return Condition("ok", "search by words answers; no embedder is set")
@@ -127,10 +141,11 @@ class OpenSearchIndex:
             if after is None:  # a listing begins with what is there by then
                 await self._cluster.ask("POST", f"/{index}/_refresh", ends_at=ends_at)
             answer = await self._cluster.ask("POST", f"/{index}/_search", entries_body(after, limit), ends_at=ends_at)
-        except NotFound:
+        except IndexGone:
             return []
         check_answer(answer)
-        return read_entries(answer)
+        with reading():
+            return read_entries(answer)
 
     async def drop(self, tenant: str, *, deadline_seconds: float) -> None:
         """Take every generation of the tenant away, and all that is in them."""
@@ -146,7 +161,8 @@ class OpenSearchIndex:
         if not bodies:
             return []
         answer = await self._cluster.ask("POST", f"/{live.index}/_msearch", lines(bodies), ends_at=ends_at)
-        answers: list[Mapping[str, Any]] = answer["responses"]
+        with reading():
+            answers: list[Mapping[str, Any]] = [answer["responses"][at] for at in range(len(bodies))]
         for one in answers:
             check_answer(one)
         return answers
@@ -178,7 +194,8 @@ class OpenSearchIndex:
         targets = await self._generations.writable(documents[0].tenant, ends_at=ends_at)
         answer = await self._cluster.ask("POST", "/_mget", versions_body(documents, targets), ends_at=ends_at)
         places = [(document, target) for target in targets for document in documents]
-        known = zip(places, read_versions(answer), strict=True)
+        with reading():
+            known = list(zip(places, read_versions(answer), strict=True))
         lacking = [place for place, version in known if version < place[0].version]
         texts = {id(document): text_of(document) for document, _ in lacking}
         vectors = await self._embedded([text for text in texts.values() if text])
@@ -206,8 +223,7 @@ class OpenSearchIndex:
         while left:
             again: list[Write] = []
             for batch, body in batches(left):
-                answer = await self._cluster.ask("POST", "/_bulk", body, ends_at=ends_at)
-                for write, result in zip(batch, read_results(answer), strict=True):
+                for write, result in await self._bulk(batch, body, ends_at):
                     if result.fate == "again":
                         again.append(write)
                     else:
@@ -217,7 +233,23 @@ class OpenSearchIndex:
                 wait = await _pause(wait, ends_at)
         if any(result.fate == "gone" for _, result in done):
             raise StoreUnavailable("A generation of the index was dropped while it was written.")
+        blocked = next((result for _, result in done if result.fate == "blocked"), None)
+        if blocked is not None:
+            raise StoreUnavailable(f"OpenSearch lets nobody write to the index now ({blocked.because}).")
         return done
+
+    async def _bulk(self, batch: Sequence[Write], body: str, ends_at: float) -> list[tuple[Write, Result]]:
+        """Write one batch, in halves where it is too large for the server or what is in front of it."""
+        try:
+            answer = await self._cluster.ask("POST", "/_bulk", body, ends_at=ends_at)
+        except RequestTooLarge:
+            if len(batch) == 1:
+                return [(batch[0], too_large())]
+            middle = len(batch) // 2
+            halves = (batch[:middle], batch[middle:])
+            return [one for half in halves for one in await self._bulk(half, "".join(w.lines for w in half), ends_at)]
+        with reading():
+            return list(zip(batch, read_results(answer), strict=True))
 
 
 async def _pause(wait_seconds: float, ends_at: float) -> float:

@@ -13,13 +13,17 @@ from memory.vectors.index import Document
 from memory.vectors.opensearch_mapping import StoredGeneration, document_id
 from memory.vectors.opensearch_queries import microseconds, packed
 from memory.vectors.tokens import terms
+from poimen.contracts.problems import safe_name
 
 BULK_BYTES: Final = 2_000_000
 _SOON: Final = frozenset({429, 500, 502, 503, 504})
 _CONFLICT: Final = 409
 _GONE: Final = 404
+_BAD: Final = 400
+# Of a bad request these are the index's fault, and not the document's.
+_OF_THE_INDEX: Final = frozenset({"index_closed_exception", "strict_dynamic_mapping_exception"})
 
-Fate = Literal["stored", "older", "again", "gone", "failed"]
+Fate = Literal["stored", "older", "again", "gone", "blocked", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,11 @@ def read_results(answer: Mapping[str, Any]) -> list[Result]:
     return [_result(item["index"]) for item in answer["items"]]
 
 
+def too_large() -> Result:
+    """Say of a write that it is too large for a request of its own."""
+    return Result("failed", "request_too_large")
+
+
 def read_versions(answer: Mapping[str, Any]) -> list[int]:
     """Read the versions that are there, 0 where there is none; journal positions begin at 1."""
     return [found["_version"] if found.get("found") else 0 for found in answer["docs"]]
@@ -122,9 +131,12 @@ def _result(item: Mapping[str, Any]) -> Result:
     status = item["status"]
     if status < 300:
         return Result("stored")
-    because = str(item["error"]["type"])
+    because = safe_name(str(item["error"]["type"])) or f"HTTP {status}"
     if status == _CONFLICT:
         return Result("older")
     if status in _SOON:
         return Result("again", because)
-    return Result("gone" if status == _GONE else "failed", because)
+    if status == _GONE:
+        return Result("gone", because)
+    blamed = status == _BAD and because not in _OF_THE_INDEX and not because.endswith("_block_exception")
+    return Result("failed" if blamed else "blocked", because)

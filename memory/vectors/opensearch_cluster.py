@@ -1,17 +1,18 @@
 """The one door to OpenSearch: connections, deadlines, the breaker, and what its errors mean."""
 
 import asyncio
+import contextlib
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from opensearchpy import AsyncOpenSearch
 from opensearchpy import exceptions as driver
 
-from memory.errors import Conflict, NotFound, PoimenError, Rejected, StoreUnavailable
+from memory.errors import StoreUnavailable
 from memory.settings import OpenSearchSettings
 from memory.vectors.breaker import Breaker
 from poimen.contracts.problems import safe_name
@@ -23,8 +24,27 @@ _FAIR_SECONDS: Final = 0.1
 # A person mends it.
 _SETTINGS_RETRY_SECONDS: Final = 30.0
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})
+_TOO_LARGE: Final = 413
 _BLOCKED: Final = "cluster_block_exception"
 _EXISTS: Final = "resource_already_exists_exception"
+_GONE: Final = "index_not_found_exception"
+_FORM_ERRORS: Final = (LookupError, TypeError, AttributeError, ValueError)
+
+
+class RequestRefused(StoreUnavailable):
+    """The server does not take a request of this form."""
+
+
+class IndexGone(StoreUnavailable):
+    """The index that was asked is not there."""
+
+
+class AlreadyThere(StoreUnavailable):
+    """What was to be made is there already."""
+
+
+class RequestTooLarge(StoreUnavailable):
+    """The request has more bytes than the server, or what is in front of it, takes at once."""
 
 
 def end_of(deadline_seconds: float) -> float:
@@ -47,7 +67,8 @@ class Cluster:
     ) -> Any:
         """Send one request and give the answer's JSON; it is not repeated.
 
-        Raises StoreUnavailable, NotFound, Conflict, Rejected.
+        Whatever is wrong with a whole request raises StoreUnavailable, since nothing that was to be stored is at fault:
+        RequestRefused, IndexGone, AlreadyThere and RequestTooLarge are kinds of it.
         """
         seconds = min(ends_at - time.monotonic(), self._settings.request_seconds)
         if seconds <= 0:
@@ -69,13 +90,20 @@ class Cluster:
             self.breaker.withdrawn()
             raise
         self.breaker.answered()
+        if not isinstance(answer, dict):
+            raise _no_opensearch()
         return answer
 
     async def close(self) -> None:
         """Close this loop's connections; those of loops that are gone went with them."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.close()
+        if client is None:
+            return
+        # The driver closes the nodes that it asks now, and forgets those that it leaves alone for a while.
+        pool = client.transport.connection_pool
+        for connection in getattr(pool, "orig_connections", ()):
+            await connection.close()
+        await client.close()
 
     def _client(self) -> AsyncOpenSearch:
         loop = asyncio.get_running_loop()
@@ -94,11 +122,21 @@ class Cluster:
 
 
 def check_answer(answer: Mapping[str, Any]) -> None:
-    """Raise for one answer of several that holds an error, or that is not whole."""
-    if "error" in answer:
-        raise _by_status(int(answer["status"]), str(answer["error"].get("type")))
-    if answer.get("timed_out") or answer["_shards"]["failed"]:
-        raise StoreUnavailable("OpenSearch answered from a part of the index only.")
+    """Raise StoreUnavailable for one answer of several that holds an error, or that is not whole."""
+    with reading():
+        if "error" in answer:
+            raise _by_status(int(answer["status"]), str(answer["error"]["type"]))
+        if answer.get("timed_out") or answer["_shards"]["failed"]:
+            raise StoreUnavailable("OpenSearch answered from a part of the index only.")
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Read an answer in here: one that is not of OpenSearch's form raises StoreUnavailable."""
+    try:
+        yield
+    except _FORM_ERRORS as error:
+        raise _no_opensearch() from error
 
 
 def _connected(settings: OpenSearchSettings) -> AsyncOpenSearch:
@@ -118,7 +156,8 @@ def _connected(settings: OpenSearchSettings) -> AsyncOpenSearch:
         pool_maxsize=settings.pool_size,
         # Whoever called asks again, and knows when; the driver would at once, within the same deadline.
         max_retries=0,
-        retry_on_timeout=False,
+        # It repeats nothing then, but leaves a silent node alone for a while and asks the others.
+        retry_on_timeout=True,
         timeout=settings.request_seconds,
         **options,
     )
@@ -129,7 +168,7 @@ def _status(error: Exception) -> int | None:
     return status if isinstance(status, int) else None
 
 
-def _translated(error: Exception) -> PoimenError:
+def _translated(error: Exception) -> StoreUnavailable:
     if isinstance(error, driver.ConnectionTimeout):
         return StoreUnavailable("OpenSearch did not answer in time.")
     if isinstance(error, driver.ConnectionError):
@@ -143,10 +182,16 @@ def _translated(error: Exception) -> PoimenError:
         return _by_status(status, str(error.error))
     if isinstance(error, OSError):
         return StoreUnavailable("OpenSearch cannot be reached.")
-    return StoreUnavailable("What answers at the address of OpenSearch is not OpenSearch.")
+    return _no_opensearch()
 
 
-def _by_status(status: int, kind: str) -> PoimenError:
+def _no_opensearch() -> StoreUnavailable:
+    return StoreUnavailable(
+        "What answers at the address of OpenSearch is not OpenSearch.", retry_after_seconds=_SETTINGS_RETRY_SECONDS
+    )
+
+
+def _by_status(status: int, kind: str) -> StoreUnavailable:
     named = safe_name(kind) or f"HTTP {status}"
     if status == 401:
         return StoreUnavailable(
@@ -161,10 +206,16 @@ def _by_status(status: int, kind: str) -> PoimenError:
             "OpenSearch does not let this user do that; it needs to manage, read and write indices poimen-*.",
             retry_after_seconds=_SETTINGS_RETRY_SECONDS,
         )
-    if status == 404:
-        return NotFound(f"OpenSearch does not have that ({named}).")
-    if status == 409 or kind == _EXISTS:
-        return Conflict(f"OpenSearch has that already ({named}).")
+    if kind == _GONE:
+        return IndexGone("An index of OpenSearch is gone.")
+    if kind == _EXISTS:
+        return AlreadyThere("An index of OpenSearch is there already.")
+    if status == _TOO_LARGE:
+        return RequestTooLarge("A request has more bytes than OpenSearch, or what is in front of it, takes.")
     if status in _OVERLOADED or status >= 500:
         return StoreUnavailable(f"OpenSearch could not do it now (HTTP {status}).")
-    return Rejected(f"OpenSearch refused it ({named}).")
+    # Its own refusals, and the pages of what stands in its place: a proxy, a port that expects TLS.
+    return RequestRefused(
+        f"OpenSearch, or what answers in its place, refused a request ({named}).",
+        retry_after_seconds=_SETTINGS_RETRY_SECONDS,
+    )

@@ -3,9 +3,9 @@
 import time
 from typing import Any, Final
 
-from memory.errors import Conflict, NotFound, Rejected, StoreUnavailable
+from memory.errors import NotFound, StoreUnavailable
 from memory.vectors.index import Generation
-from memory.vectors.opensearch_cluster import Cluster
+from memory.vectors.opensearch_cluster import AlreadyThere, Cluster, IndexGone, RequestRefused, reading
 from memory.vectors.opensearch_mapping import (
     TEMPLATE,
     TEMPLATE_BODY,
@@ -35,7 +35,8 @@ class Generations:
     async def read(self, tenant: str, *, ends_at: float) -> tuple[StoredGeneration, ...]:
         """Give the tenant's generations, newest first, as they are now."""
         answer = await self._cluster.ask("GET", f"/{alias_of(tenant)}-*", ends_at=ends_at, filter_path=_TOLD_OF)
-        stored = read_generations(answer or {}, tenant)
+        with reading():
+            stored = read_generations(answer, tenant)
         self._known[tenant] = (time.monotonic(), stored)
         return stored
 
@@ -51,17 +52,14 @@ class Generations:
         self._known.pop(tenant, None)
 
     async def writable(self, tenant: str, *, ends_at: float) -> tuple[StoredGeneration, ...]:
-        """Give the generations that take what this embedder makes; a tenant's first one is made.
+        """Give the generations that take what this embedder makes.
 
-        Raises StoreUnavailable when there are some, but of another embedder.
+        Raises StoreUnavailable when there is none: one that were made here would lack all that was put before.
         """
-        stored = await self.read(tenant, ends_at=ends_at)
-        for _ in range(_TRIES):
-            if stored:
-                break
-            await self._make(tenant, Generation(1, "live", self._embedder, self._dimension), ends_at)
-            stored = await self.read(tenant, ends_at=ends_at)
-        own = tuple(one for one in stored if one.takes_writes and self.is_own(one))
+        writable = [one for one in await self.read(tenant, ends_at=ends_at) if one.takes_writes]
+        if not writable:
+            raise StoreUnavailable("The tenant has no index yet, or it is gone; it is made of what is on record.")
+        own = tuple(one for one in writable if self.is_own(one))
         if not own:
             made = self._embedder or "no embedder"
             raise StoreUnavailable(
@@ -84,8 +82,9 @@ class Generations:
                 break
         else:
             raise StoreUnavailable("Others make generations of the index at the same time.")
-        for one in stored:
-            if one.generation.state == "building":
+        # Read again, because another may have promoted one of them meanwhile.
+        for one in await self.read(tenant, ends_at=ends_at):
+            if one.generation.state == "building" and one.generation.number < number:
                 await self._drop(one, ends_at)
         self.forget(tenant)
         return fresh
@@ -121,18 +120,17 @@ class Generations:
         try:
             await self._cluster.ask("PUT", f"/_index_template/{TEMPLATE}", TEMPLATE_BODY, ends_at=ends_at)
             await self._cluster.ask("PUT", f"/{index_of(tenant, generation.number)}", body, ends_at=ends_at)
-        except Conflict:
+        except AlreadyThere:
             return False
-        except Rejected as error:
-            # Nothing is wrong with the documents that wait for it.
+        except RequestRefused as error:
             raise StoreUnavailable(
                 f"OpenSearch cannot hold the index; it needs version 3 or newer with its k-NN plugin. {error}",
-                retry_after_seconds=30.0,
+                retry_after_seconds=error.retry_after_seconds,
             ) from error
         return True
 
     async def _drop(self, stored: StoredGeneration, ends_at: float) -> None:
         try:
             await self._cluster.ask("DELETE", f"/{stored.index}", ends_at=ends_at)
-        except NotFound:
+        except IndexGone:
             return

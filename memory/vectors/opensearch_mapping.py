@@ -6,7 +6,7 @@ A tenant's live generation has the tenant's alias. An index is never copied from
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from memory.vectors.index import Generation
 from memory.vectors.ranking import LENGTH_SHARE, SATURATION
@@ -101,7 +101,7 @@ def document_id(scope: str, item: str) -> str:
 
 
 def index_body(tenant: str, generation: Generation, *, replicas: int) -> dict[str, Any]:
-    """Give the body of a request that makes the index of a generation, which is live at once if it says so."""
+    """Give the body of a request that makes the index of a generation, which takes writes and is not searched yet."""
     mappings: dict[str, Any] = {
         "_meta": {
             "tenant": tenant,
@@ -120,31 +120,28 @@ def index_body(tenant: str, generation: Generation, *, replicas: int) -> dict[st
                 "method": {"name": "hnsw", "engine": "lucene", "parameters": {"m": 16, "ef_construction": 128}},
             }
         }
-    index = index_of(tenant, generation.number)
-    aliases: dict[str, Any] = {index + _WRITES: {}}
-    if generation.state == "live":
-        aliases[alias_of(tenant)] = {}
-    return {"settings": {"index": {"number_of_replicas": replicas}}, "mappings": mappings, "aliases": aliases}
+    return {
+        "settings": {"index": {"number_of_replicas": replicas}},
+        "mappings": mappings,
+        "aliases": {index_of(tenant, generation.number) + _WRITES: {}},
+    }
 
 
 def read_generations(answer: Mapping[str, Any], tenant: str) -> tuple[StoredGeneration, ...]:
-    """Read what the store says of a tenant's indices, newest first; a newer one than the live is being built."""
-    found = [
-        (index, held["mappings"]["_meta"], alias_of(tenant) in held["aliases"])
-        for index, held in answer.items()
-        if held.get("mappings", {}).get("_meta", {}).get("tenant") == tenant
-    ]
-    live = max((meta["number"] for _, meta, is_live in found if is_live), default=0)
-    stored = [
-        StoredGeneration(
-            index,
-            Generation(
-                meta["number"],
-                "live" if meta["number"] == live else "building" if meta["number"] > live else "kept",
-                meta["embedder"],
-                meta["dimension"],
-            ),
-        )
-        for index, meta, _ in found
-    ]
+    """Read what the store says of a tenant's indices, newest first.
+
+    Their aliases say how each is used: any of them may have been lost, and the rest must be seen as they are.
+    """
+    stored = []
+    for index, held in answer.items():
+        meta = held.get("mappings", {}).get("_meta", {})
+        if meta.get("tenant") == tenant:
+            aliases = held.get("aliases", {})
+            state: Literal["building", "live", "kept"] = "kept"
+            if alias_of(tenant) in aliases:
+                state = "live"
+            elif index + _WRITES in aliases:
+                state = "building"
+            made = Generation(meta["number"], state, meta["embedder"], meta["dimension"])
+            stored.append(StoredGeneration(index, made))
     return tuple(sorted(stored, key=lambda one: -one.generation.number))

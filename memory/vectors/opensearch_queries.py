@@ -104,7 +104,9 @@ def _words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> d
 def read_candidates(answers: Sequence[Mapping[str, Any]], wanted: Sequence[str]) -> list[Candidate]:
     """Read the union of what words and what vectors brought up, each document once."""
     hits = (hit for answer in answers for hit in answer["hits"]["hits"])
-    return _candidates(list(dict.fromkeys(hit["fields"]["packed"][0] for hit in hits)), wanted)
+    heads = [_head(text) for text in dict.fromkeys(hit["fields"]["packed"][0] for hit in hits)]
+    # A change that was made visible between the two gives a document twice, once as it was.
+    return _candidates(list({(head[0], head[1]): head for head in reversed(heads)}.values()), wanted)
 
 
 def lines(bodies: Sequence[Mapping[str, Any]]) -> str:
@@ -155,10 +157,13 @@ def _rarity(term: str, statistics: Statistics) -> float:
     return log(1 + (max(statistics.documents - containing, 0) + 0.5) / (containing + 0.5))
 
 
-def _candidates(documents: Sequence[str], wanted: Sequence[str]) -> list[Candidate]:
+def _head(text: str) -> list[bytes]:
+    """Take what a document is ranked by apart: scope, id, length, terms, counts, vector."""
     # The store answers in the alphabet of URLs, unpadded.
-    texts = (text.replace("-", "+").replace("_", "/") + "==" for text in documents)
-    heads = [binascii.a2b_base64(text).split(b"\0", 5) for text in texts]
+    return binascii.a2b_base64(text.replace("-", "+").replace("_", "/") + "==").split(b"\0", 5)
+
+
+def _candidates(heads: Sequence[Sequence[bytes]], wanted: Sequence[str]) -> list[Candidate]:
     following = iter(_vectors([head[5] for head in heads if head[5]]))
     keys = {term.encode(): term for term in wanted}
     found = []

@@ -1,12 +1,3 @@
--- name: add_first_generation
--- Gives a tenant its first generation, unless one is being built.
-insert into index_generations (tenant, number, state, embedder, dimension)
-select %(tenant)s, coalesce(max(number), 0) + 1, 'live', %(embedder)s, %(dimension)s
-from index_generations
-where tenant = %(tenant)s
-having not coalesce(bool_or(state in ('live', 'building')), false)
-on conflict do nothing
-
 -- name: hold_generations
 -- The generations that take writes, kept from being taken away until the end of the transaction.
 select number, state, embedder, dimension

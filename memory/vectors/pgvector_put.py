@@ -120,11 +120,12 @@ async def changes(tx: Transaction, entries: Sequence[Entry], space: Space) -> Ch
     Raises StoreUnavailable when no generation that takes writes is of this space.
     """
     scopes = sorted({entry.document.scope for entry in entries})
-    tx.defer(SQL["add_first_generation"], embedder=space.embedder, dimension=space.dimension)
     tx.defer(SQL["hold_generations"])
     tx.defer(SQL["add_corpora"], scopes=scopes, embedder=space.embedder, dimension=space.dimension)
     corpora = await tx.rows(SQL["lock_corpora"], scopes=scopes, embedder=space.embedder, dimension=space.dimension)
     if not corpora:
+        if not await tx.rows(SQL["hold_generations"]):
+            raise StoreUnavailable("The tenant has no index yet, or it is gone; it is made of what is on record.")
         made = space.embedder or "no embedder"
         raise StoreUnavailable(f"The index has vectors of another embedder than {made}; run poimen rebuild --index.")
     by_scope: dict[str, list[Entry]] = {}

@@ -8,16 +8,19 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
+from aiohttp import ClientSession
 
 from memory.errors import StoreUnavailable
 from memory.health import health
+from memory.journal.follow import Follower, FollowerSettings
 from memory.recall import recall
 from memory.settings import MemorySettings, OpenSearchSettings
 from memory.stores import Stores, build_stores
+from memory.vectors.opensearch_mapping import index_of
 from memory.vectors.project import index_follower
 from poimen.contracts.memory_calls import GetContext
 from tests.memory.acted_step import caller
-from tests.projection.conftest import SCOPE, differences, follow, teach
+from tests.projection.conftest import SCOPE, SECONDS, differences, follow, teach
 from tests.tcp_proxy import TcpProxy
 from worker.stack.opensearch import RunningOpenSearch
 
@@ -91,6 +94,49 @@ async def test_an_index_that_is_silent_takes_no_more_than_the_deadline(
     await search_proxy.pass_on()
     await until_followed(searching, tenant)
     assert await differences(searching, tenant=tenant) == []
+
+
+@pytest.mark.parametrize("taught", [["rotate the key"], []])
+async def test_an_index_that_was_lost_is_built_again_of_all_that_is_on_record(
+    searching: Stores, opensearch_server: RunningOpenSearch, taught: list[str]
+) -> None:
+    tenant = searching.settings.default_tenant
+    follower = index_follower(searching, tenant, FollowerSettings(prepare_seconds=0, deadline_seconds=SECONDS))
+    for lesson in ("free the port before serving", "warm the cache"):
+        await teach(searching, lesson, by=caller(tenant))
+    await drain(follower)
+    async with ClientSession(opensearch_server.url) as session:
+        for lost in await searching.index.generations(tenant, deadline_seconds=SECONDS):
+            (await session.delete(f"/{index_of(tenant, lost.number)}")).raise_for_status()
+    for lesson in taught:
+        await teach(searching, lesson, by=caller(tenant))
+    await drain(follower)
+    (live,) = await searching.index.generations(tenant, deadline_seconds=SECONDS)
+    entries = await searching.index.entries(tenant, live.number, after=None, limit=9, deadline_seconds=SECONDS)
+    assert len(entries) == 2 + len(taught)
+    assert await differences(searching, tenant=tenant) == []
+
+
+async def test_an_index_that_is_lost_between_preparing_and_putting_is_waited_for(
+    searching: Stores, opensearch_server: RunningOpenSearch
+) -> None:
+    tenant = searching.settings.default_tenant
+    follower = index_follower(searching, tenant, FollowerSettings(prepare_seconds=600, deadline_seconds=SECONDS))
+    await teach(searching, "free the port before serving", by=caller(tenant))
+    await drain(follower)
+    async with ClientSession(opensearch_server.url) as session:
+        for lost in await searching.index.generations(tenant, deadline_seconds=SECONDS):
+            (await session.delete(f"/{index_of(tenant, lost.number)}")).raise_for_status()
+    await teach(searching, "rotate the key", by=caller(tenant))
+    with pytest.raises(StoreUnavailable, match="no index yet, or it is gone"):
+        await follower.step()
+    await drain(follower)
+    assert await differences(searching, tenant=tenant) == []
+
+
+async def drain(follower: Follower) -> None:
+    while await follower.step():
+        pass
 
 
 async def until_followed(stores: Stores, tenant: str) -> None:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from memory.settings import OpenSearchSettings
-from memory.vectors.index import Document, Query
+from memory.vectors.index import Document, Query, begin_first
 from memory.vectors.opensearch import OpenSearchIndex
 from tests.fixtures_opensearch import CACHE
 from tests.stack.conftest import below, wait_until_gone
@@ -94,6 +94,7 @@ async def test_it_ends_with_its_starter_and_keeps_what_it_acknowledged(
     assert process.stdout is not None
     url = (await process.stdout.readline()).decode().strip()
     index = OpenSearchIndex(OpenSearchSettings(urls=(url,), request_seconds=60), HashedEmbedder())
+    await begin_first(index, "t", deadline_seconds=60)
     kept = Document(tenant="t", scope="s", id="kept", kind="lesson", level="L1", text="acknowledged words", version=1)
     assert [one.outcome for one in await index.put([kept], deadline_seconds=60)] == ["stored"]
     await index.close()

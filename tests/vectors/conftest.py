@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest_asyncio
 from memory.postgres import Pool
 from memory.settings import MemorySettings, OpenSearchSettings
 from memory.vectors.embedder import Embedder
-from memory.vectors.index import Document, Found, Put, Query, VectorIndex
+from memory.vectors.index import Document, Found, Put, Query, VectorIndex, begin_first
 from memory.vectors.opensearch import OpenSearchIndex
 from memory.vectors.opensearch_mapping import alias_of
 from memory.vectors.pgvector import PgvectorIndex
@@ -38,6 +38,7 @@ class Store:
     embedder: HashedEmbedder
     another: Callable[[Embedder | None], VectorIndex]
     settle: Callable[[str], Awaitable[None]]
+    begun: set[str] = field(default_factory=set)
 
     def document(self, item: str, text: str, version: int = 1, **values: Any) -> Document:
         given = {"tenant": self.tenant, "scope": SCOPE, "kind": "lesson", "level": "L1", **values}
@@ -45,11 +46,18 @@ class Store:
 
     async def put(self, *documents: Document) -> list[str]:
         """Put documents, wait until they are found, and give what became of each."""
+        await self.begin(*(document.tenant for document in documents))
         outcomes: tuple[Put, ...] = await self.index.put(documents, deadline_seconds=SECONDS)
         assert [outcome.id for outcome in outcomes] == [document.id for document in documents]
         for tenant in {document.tenant for document in documents}:
             await self.settle(tenant)
         return [outcome.outcome for outcome in outcomes]
+
+    async def begin(self, *tenants: str) -> None:
+        """Make each tenant's first generation, which documents may be put into; this test's own without a name."""
+        for tenant in set(tenants or [self.tenant]) - self.begun:
+            await begin_first(self.index, tenant, deadline_seconds=SECONDS)
+            self.begun.add(tenant)
 
     async def find(self, text: str, **values: Any) -> Found:
         given = {"tenant": self.tenant, "scope": SCOPE, **values}

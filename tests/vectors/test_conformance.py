@@ -155,6 +155,7 @@ async def test_any_text_is_stored_and_found(store: Store, text: str, query: str)
 
 async def test_an_identifier_that_the_store_refuses_fails_alone(store: Store) -> None:
     odd = store.document("odd\0", PORT)
+    await store.begin()
     outcomes = await store.index.put([store.document("x", PORT), odd], deadline_seconds=SECONDS)
     assert [one.outcome for one in outcomes] == ["stored", "failed"]
     assert outcomes[1].because
@@ -264,11 +265,15 @@ async def test_what_is_there_already_is_not_embedded_again(store: Store) -> None
     assert store.embedder.embedded == embedded
 
 
-async def test_a_first_put_makes_the_first_generation(store: Store) -> None:
+async def test_a_put_makes_no_generation_since_it_would_lack_what_was_put_before(store: Store) -> None:
+    with pytest.raises(StoreUnavailable, match="no index yet"):
+        await store.index.put([store.document("x", PORT)], deadline_seconds=SECONDS)
     assert await store.index.generations(store.tenant, deadline_seconds=SECONDS) == ()
+
+
+async def test_puts_at_the_same_time_lose_nothing(store: Store) -> None:
+    await store.begin()
     await asyncio.gather(*(store.put(store.document(f"x{number}", PORT)) for number in range(5)))
-    (first,) = await store.index.generations(store.tenant, deadline_seconds=SECONDS)
-    assert (first.state, first.embedder, first.dimension) == ("live", "hashed", 64)
     assert (await store.find("port")).searched == 5
 
 

@@ -15,8 +15,12 @@ from aiohttp import ClientSession, web
 from memory.errors import StoreUnavailable
 from memory.settings import OpenSearchSettings
 from memory.vectors.breaker import LOSSES, Breaker
-from memory.vectors.index import Query
+from memory.vectors.index import Document, Query
 from memory.vectors.opensearch import OpenSearchIndex
+from memory.vectors.opensearch_generations import Generations
+from memory.vectors.opensearch_mapping import index_of
+from memory.vectors.opensearch_queries import packed, read_candidates
+from memory.vectors.tokens import terms
 from tests.packaging.programs import run_program
 from tests.tcp_proxy import TcpProxy
 from tests.vectors.conftest import SCOPE, SECONDS, Store
@@ -25,6 +29,7 @@ from worker.stack.opensearch import RunningOpenSearch
 
 ALLOWED = f"Basic {b64encode(b'poimen:the password').decode()}"
 PORT = "the port 8080 is in use by another server"
+LOCK = "a stale lock file blocks the migration"
 
 
 class Clock:
@@ -162,6 +167,7 @@ class Gate:
     def __init__(self, target: str, session: ClientSession) -> None:
         self.url = ""
         self.bulk_answers: list[Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]] = []
+        self.most_bytes = 2**26
         self._target = target
         self._session = session
 
@@ -169,6 +175,8 @@ class Gate:
         if request.headers.get("Authorization") != ALLOWED:
             return web.json_response({"error": "Unauthorized"}, status=401)
         body = await request.read()
+        if len(body) > self.most_bytes:
+            return web.Response(status=413, text="<html>Too large</html>", content_type="text/html")
         headers = {"Content-Type": request.headers.get("Content-Type", "application/json")}
         url = f"{self._target}{request.path_qs}"
         async with self._session.request(request.method, url, data=body, headers=headers) as answered:
@@ -221,6 +229,7 @@ async def test_tls_and_the_password_reach_the_server(
     gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
 ) -> None:
     made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
     document = opensearch_store.document("port", PORT)
     assert [one.outcome for one in await made[0].put([document], deadline_seconds=SECONDS)] == ["stored"]
     assert (await made[0].health(document.tenant, deadline_seconds=SECONDS)).health == "ok"
@@ -268,6 +277,7 @@ async def test_a_write_that_finds_no_room_is_sent_again_alone(
     gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
 ) -> None:
     made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
     sizes = []
 
     def none(told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -286,7 +296,7 @@ async def test_a_write_that_never_finds_room_is_unavailable(
     gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
 ) -> None:
     made.append(through(gate, ca_file=authority))
-    await made[0].put([opensearch_store.document("first", PORT)], deadline_seconds=SECONDS)
+    await opensearch_store.begin()
     gate.bulk_answers = [refusing({0}, 503, "unavailable_shards_exception")] * 100
     with pytest.raises(StoreUnavailable, match="no room"):
         await made[0].put([opensearch_store.document("x", PORT)], deadline_seconds=1.5)
@@ -296,6 +306,7 @@ async def test_a_document_that_is_refused_fails_alone_without_its_words(
     gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
 ) -> None:
     made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
     gate.bulk_answers = [refusing({0}, 400, "mapper_parsing_exception")]
     documents = [opensearch_store.document(f"x{number}", PORT) for number in range(2)]
     failed, stored = await made[0].put(documents, deadline_seconds=SECONDS)
@@ -307,6 +318,7 @@ async def test_a_request_that_is_refused_as_a_whole_is_unavailable(
     gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
 ) -> None:
     made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
     full = {"error": {"type": "cluster_block_exception", "reason": "disk"}, "status": 429}
     gate.bulk_answers = [lambda _: (429, full)]
     with pytest.raises(StoreUnavailable, match="takes no writes now"):
@@ -330,18 +342,158 @@ async def test_a_generation_that_is_dropped_meanwhile_is_not_made_again_by_a_wri
     assert first.number not in numbers
 
 
-async def test_what_is_no_opensearch_is_called_so(made: list[OpenSearchIndex], unused_tcp_port: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind", "text"),
+    [
+        (200, "text/html", "<html>A page</html>"),
+        (200, "text/plain", "ok"),
+        (200, "application/json", '["ok"]'),
+        (200, "application/json", '{"message": "ok"}'),
+        (400, "text/plain", "The plain HTTP request was sent to HTTPS port"),
+        (404, "text/plain", "404 page not found"),
+        (404, "application/json", '{"message": "no Route matched"}'),
+        (405, "text/html", "<html>Not Allowed</html>"),
+        (409, "application/json", '{"error": "conflict"}'),
+    ],
+)
+async def test_what_is_no_opensearch_keeps_every_call_waiting(
+    made: list[OpenSearchIndex], unused_tcp_port: int, status: int, kind: str, text: str
+) -> None:
     async def page(_: web.Request) -> web.Response:
-        return web.Response(text="<html>A page</html>", content_type="text/html")
+        return web.Response(status=status, text=text, content_type=kind)
 
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", page)
     runner = web.AppRunner(application)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", unused_tcp_port).start()
+    made.append(OpenSearchIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{unused_tcp_port}",))))
+    document = Document(tenant="t", scope=SCOPE, id="x", kind="lesson", level="L1", text=PORT, version=1)
+    asked: list[Callable[[], Awaitable[object]]] = [
+        lambda: made[0].put([document], deadline_seconds=SECONDS),
+        lambda: made[0].search(Query(tenant="t", scope=SCOPE, text=PORT), deadline_seconds=SECONDS),
+        lambda: made[0].generations("t", deadline_seconds=SECONDS),
+        lambda: made[0].begin("t", deadline_seconds=SECONDS),
+        lambda: made[0].promote("t", 1, deadline_seconds=SECONDS),
+        lambda: made[0].entries("t", 1, after=None, limit=1, deadline_seconds=SECONDS),
+        lambda: made[0].health("t", deadline_seconds=SECONDS),
+    ]
     try:
-        made.append(OpenSearchIndex(OpenSearchSettings(urls=(f"http://127.0.0.1:{unused_tcp_port}",))))
-        with pytest.raises(StoreUnavailable, match="is not OpenSearch"):
-            await made[0].health("t", deadline_seconds=SECONDS)
+        for ask in asked:
+            with pytest.raises(StoreUnavailable, match=r"not OpenSearch|in its place"):
+                await ask()
     finally:
         await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, "security_exception"),
+        (403, "security_exception"),
+        (403, "cluster_block_exception"),
+        (400, "index_closed_exception"),
+        (400, "strict_dynamic_mapping_exception"),
+    ],
+)
+async def test_a_write_that_the_index_lets_nobody_make_is_no_documents_fault(
+    gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex], status: int, kind: str
+) -> None:
+    made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
+    gate.bulk_answers = [refusing({1}, status, kind)]
+    documents = [opensearch_store.document(f"x{number}", PORT) for number in range(2)]
+    with pytest.raises(StoreUnavailable, match=kind):
+        await made[0].put(documents, deadline_seconds=SECONDS)
+
+
+async def test_a_request_that_is_too_large_for_a_proxy_is_sent_in_parts(
+    gate: Gate, authority: Path, opensearch_store: Store, made: list[OpenSearchIndex]
+) -> None:
+    made.append(through(gate, ca_file=authority))
+    await opensearch_store.begin()
+    gate.most_bytes = 4_000
+    texts = [PORT, LOCK, PORT, "word " * 2_000]
+    documents = [opensearch_store.document(f"x{number}", text) for number, text in enumerate(texts)]
+    outcomes = await made[0].put(documents, deadline_seconds=SECONDS)
+    assert [one.outcome for one in outcomes] == ["stored", "stored", "stored", "failed"]
+    assert outcomes[-1].because == "request_too_large"
+
+
+async def test_a_node_that_is_silent_is_left_alone_while_another_answers(
+    opensearch_server: RunningOpenSearch,
+    tcp_proxy: Callable[[str, int], Awaitable[TcpProxy]],
+    opensearch_store: Store,
+    made: list[OpenSearchIndex],
+) -> None:
+    silent = await tcp_proxy(opensearch_server.host, opensearch_server.port)
+    silent.black_hole()
+    await opensearch_store.put(opensearch_store.document("port", PORT))
+    urls = (f"http://127.0.0.1:{silent.port}", opensearch_server.url)
+    made.append(OpenSearchIndex(OpenSearchSettings(urls=urls), HashedEmbedder()))
+    lost = 0
+    for _ in range(4):
+        try:
+            await made[0].generations(opensearch_store.tenant, deadline_seconds=0.5)
+        except StoreUnavailable:
+            lost += 1
+    assert lost == 1
+
+
+async def test_a_live_index_that_was_lost_leaves_the_kept_one_as_it_is(
+    opensearch_store: Store, opensearch_server: RunningOpenSearch
+) -> None:
+    index, tenant = opensearch_store.index, opensearch_store.tenant
+    await opensearch_store.put(opensearch_store.document("port", PORT))
+    lost = await index.begin(tenant, deadline_seconds=SECONDS)
+    await index.promote(tenant, lost.number, deadline_seconds=SECONDS)
+    assert await opensearch_store.ids(PORT) == []
+    await dropped(opensearch_server, index_of(tenant, lost.number))
+    # It was known to be live a moment ago.
+    assert await opensearch_store.ids(PORT) == []
+    assert [one.state for one in await index.generations(tenant, deadline_seconds=SECONDS)] == ["kept"]
+    with pytest.raises(StoreUnavailable, match="no index yet, or it is gone"):
+        await index.put([opensearch_store.document("port", PORT)], deadline_seconds=SECONDS)
+    again = await index.begin(tenant, deadline_seconds=SECONDS)
+    assert await opensearch_store.put(opensearch_store.document("port", PORT)) == ["stored"]
+    await index.promote(tenant, again.number, deadline_seconds=SECONDS)
+    assert await opensearch_store.ids(PORT) == ["port"]
+
+
+async def test_a_generation_that_another_promotes_meanwhile_is_not_dropped(
+    opensearch_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, tenant = opensearch_store.another(HashedEmbedder()), opensearch_store.tenant
+    await opensearch_store.begin()
+    building = await index.begin(tenant, deadline_seconds=SECONDS)
+    assert await opensearch_store.put(opensearch_store.document("port", PORT)) == ["stored"]
+    make = Generations._make
+
+    async def make_late(*given: Any) -> bool:
+        await opensearch_store.index.promote(tenant, building.number, deadline_seconds=SECONDS)
+        return await make(*given)
+
+    monkeypatch.setattr(Generations, "_make", make_late)
+    begun = await index.begin(tenant, deadline_seconds=SECONDS)
+    states = [(one.number, one.state) for one in await index.generations(tenant, deadline_seconds=SECONDS)]
+    assert states[:2] == [(begun.number, "building"), (building.number, "live")]
+    assert await opensearch_store.ids(PORT) == ["port"]
+
+
+def test_a_document_that_comes_in_two_versions_is_one_candidate() -> None:
+    def hit(text: str, version: int, scope: str = SCOPE) -> dict[str, Any]:
+        document = Document(tenant="t", scope=scope, id="x", kind="lesson", level="L1", text=text, version=version)
+        told = packed(document, terms(text), HashedEmbedder().vector(text))
+        return {"fields": {"packed": [told.translate(str.maketrans("+/", "-_", "="))]}}
+
+    answers = [{"hits": {"hits": [hit(PORT, 2)]}}, {"hits": {"hits": [hit(LOCK, 1), hit(LOCK, 1, "@library")]}}]
+    found = read_candidates(answers, ("port", "lock"))
+    assert sorted(sorted(one.frequencies) for one in found) == [["lock"], ["port"]]
+
+
+async def dropped(server: RunningOpenSearch, *indices: str) -> None:
+    """Take indices away behind everybody's back."""
+    async with ClientSession(server.url) as session:
+        for index in indices:
+            async with session.delete(f"/{index}") as answer:
+                answer.raise_for_status()

@@ -140,6 +140,7 @@ async def test_puts_at_once_in_any_order_neither_wait_in_circles_nor_miscount(st
         for number in range(1, 241)
     ]
     batches = [random.Random(seed).sample(documents, 60) for seed in range(8)]
+    await store.begin()
     await asyncio.gather(*(store.index.put(batch, deadline_seconds=SECONDS) for batch in batches))
     newest: dict[tuple[str, str], int] = {}
     for one in (one for batch in batches for one in batch):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from memory.vectors.evaluation.kept_vectors import KeptVectors
 from memory.vectors.evaluation.measures import DEPTH, Scores, at_share, mean, score
 from memory.vectors.evaluation.question_sets import Group, Question, QuestionSet
-from memory.vectors.index import Document, Found, Query, VectorIndex
+from memory.vectors.index import Document, Found, Query, VectorIndex, begin_first
 
 DEADLINE_SECONDS: Final = 60.0
 DOCUMENTS_AT_ONCE: Final = 200
@@ -33,6 +33,7 @@ class Bench:
             Document(tenant=self.tenant, scope=scope, id=item, kind="fact", level="L1", text=text, version=1)
             for item, text in items.items()
         ]
+        await begin_first(self.index, self.tenant, deadline_seconds=DEADLINE_SECONDS)
         began = time.perf_counter()
         for start in range(0, len(documents), DOCUMENTS_AT_ONCE):
             batch = documents[start : start + DOCUMENTS_AT_ONCE]
