@@ -164,6 +164,7 @@ async def test_an_identifier_that_the_store_refuses_fails_alone(store: Store) ->
 
 
 async def test_a_text_that_the_embedder_never_takes_fails_alone(store: Store) -> None:
+    await store.begin()
     store.embedder.refused = "odd"
     documents = [store.document("x", PORT), store.document("odd", "an odd text"), store.document("y", LOCK)]
     outcomes = await store.index.put(documents, deadline_seconds=SECONDS)
