@@ -69,7 +69,8 @@ async def _followed(stores: Stores, postgres: KillablePostgres, kill_after: int)
     while True:
         with contextlib.suppress(Exception):
             stepped = await follower.step()
-            if stepped == 0:
+            # 0 is no end by itself: events wait, too, for transactions that began before theirs.
+            if stepped == 0 and not (await follower.lag()).events:
                 return
             passed += stepped or 0
         if passed >= kill_after and not killed:

@@ -113,7 +113,11 @@ class Follower:
         self._woken.set()
 
     async def step(self) -> int | None:
-        """Hand on the next batch and return its size; None while another holder has the lease."""
+        """Hand on the next batch and return its size; None while another holder has the lease.
+
+        0 says that none can be read now, not that none waits: one of a transaction that began after another, which
+        still runs, is read when that has ended. `lag` counts all.
+        """
         async with self._transaction() as tx:
             batch = await self._read(tx)
         if batch is None:
