@@ -215,11 +215,17 @@ async def test_a_database_of_before_has_its_index_filled_by_whoever_follows_the_
         async with tenant_transaction(pool, "local", deadline_seconds=SECONDS) as tx:
             await record(tx, event, result)
     await former.run_sql("delete from outbox;")
+    (tmp_path / "0003_vectors.sql").write_text((shipped / "0003_vectors.sql").read_text())
+    await migrate(former.owner_dsn, folder=tmp_path)
+    long = (shipped / "0004_former_items.sql").read_text()
+    locked = "select relation::regclass from pg_locks where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'"
+    assert (await former.run_sql(f"begin; {long} {locked}; rollback;")).split() == []
     await migrate(former.owner_dsn)
     told = await former.run_sql("select result -> 'items' from outbox join journal using (tenant, position);")
     assert told.split() == ['["les-1"]']
     forced = await former.run_sql(
-        "select bool_and(relforcerowsecurity) from pg_class where relname in ('journal', 'outbox', 'index_vectors');"
+        "select bool_and(relforcerowsecurity) from pg_class"
+        " where relname in ('journal', 'items', 'outbox', 'index_vectors');"
     )
     assert forced.strip() == "t"
     index = PgvectorIndex(pool, HashedEmbedder())

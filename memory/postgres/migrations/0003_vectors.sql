@@ -122,11 +122,11 @@ grant select, insert, update, delete on
   index_generations, index_corpora, index_documents, index_postings, index_vectors to poimen_app;
 grant usage on sequence index_corpora_corpus_seq to poimen_app;
 
--- Whoever follows the journal to fill the index sees again what had made items: the new tables are empty. The owner is
--- bound by the policies too, until this has run.
+-- The version of an item: by it an index tells an older state of the item from a newer one, in whatever order they come.
+alter table items add column version bigint not null default 0;
+
+-- Everybody waits for whoever changes a table, until that is committed, so what takes its time is the next file. The
+-- owner is bound by the policies too, but for that file.
+alter table items no force row level security;
 alter table journal no force row level security;
 alter table outbox no force row level security;
-insert into outbox (tenant, position)
-select tenant, position from journal where result @? '$.items[*]';
-alter table journal force row level security;
-alter table outbox force row level security;
