@@ -21,16 +21,24 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """What a tier did within the deadline; `value` is None unless it answered."""
+    """What a tier did within the deadline; `value` is None unless some of it answered."""
 
     report: TierReport
     value: T | None = None
 
 
 async def within(
-    tier: Tier, ask: Callable[[float], Awaitable[T]], count: Callable[[T], int], ends_at: float
+    tier: Tier,
+    ask: Callable[[float], Awaitable[T]],
+    count: Callable[[T], int],
+    ends_at: float,
+    *,
+    status: Callable[[T], TierStatus] = lambda _: "answered",
 ) -> Answer[T]:
-    """Ask a tier; `ask` gets the seconds it has, `ends_at` is an instant of the monotonic clock."""
+    """Ask a tier; `ask` gets the seconds it has, `ends_at` is an instant of the monotonic clock.
+
+    `status` says of a value whether all of the tier gave it.
+    """
     began = time.monotonic()
 
     def report(status: TierStatus, found: int = 0) -> TierReport:
@@ -43,7 +51,7 @@ async def within(
     try:
         async with asyncio.timeout(left):
             value = await ask(left)
-            answered = report("answered", count(value))
+            answered = report(status(value), count(value))
     except TimeoutError:
         return Answer(report("late"))
     except (PoimenError, OSError) as error:

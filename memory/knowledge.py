@@ -20,7 +20,7 @@ from memory.observations import fingerprint
 from memory.once import once
 from memory.packing import note_item
 from memory.postgres import Row, load_queries, tenant_transaction
-from memory.recent import with_recent
+from memory.recent import ask_index, with_recent
 from memory.scrub import scrub, scrub_warning
 from memory.signatures import signatures_of
 from memory.stores import Caller, Stores
@@ -34,7 +34,7 @@ from poimen.contracts.memory_calls import (
     TierReport,
 )
 from poimen.contracts.message import encode
-from poimen.contracts.vocabulary import EmptyReason, Tier
+from poimen.contracts.vocabulary import EmptyReason, Tier, TierStatus
 
 SQL = load_queries(__package__, "knowledge.sql")
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class _Search:
             kinds=self.call.kinds,
             limit=self.call.limit,
         )
-        found = await self.stores.index.search(query, deadline_seconds=seconds)
+        found = await ask_index(self.stores.index, query, seconds)
         left = max(ends_at - time.monotonic(), 0.001)
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=left) as tx:
             found = await with_recent(tx, query, found)
@@ -91,12 +91,17 @@ class _Search:
         return await aside(cost, fitting, shelf.notes, place, call.query, call.limit)
 
     async def ask(
-        self, tier: Tier, ask: Callable[[float], Awaitable[T]], count: Callable[[T], int], ends_at: float
+        self,
+        tier: Tier,
+        ask: Callable[[float], Awaitable[T]],
+        count: Callable[[T], int],
+        ends_at: float,
+        status: Callable[[T], TierStatus] = lambda _: "answered",
     ) -> Answer[T]:
         """Ask a tier, unless the call names others."""
         if self.call.tiers and tier not in self.call.tiers:
             return skipped(tier)
-        return await within(tier, ask, count, ends_at)
+        return await within(tier, ask, count, ends_at, status=status)
 
 
 async def search(call: SearchKnowledge, caller: Caller, stores: Stores) -> SearchResult:
@@ -107,7 +112,7 @@ async def search(call: SearchKnowledge, caller: Caller, stores: Stores) -> Searc
     asked = _Search(masked, caller, stores)
     signatures, vectors, vault = await asyncio.gather(
         asked.ask("signatures", asked.signatures, len, ends_at),
-        asked.ask("vectors", asked.vectors, lambda value: len(value[1]), ends_at),
+        asked.ask("vectors", asked.vectors, lambda value: len(value[1]), ends_at, lambda value: value[0].status),
         asked.ask("vault", asked.vault, len, ends_at),
     )
     ranked = _ranked(masked, signatures.value or [], vectors.value, vault.value or [])
@@ -144,7 +149,7 @@ def _why_nothing(
 ) -> tuple[EmptyReason, str]:
     silent = [report for report in reports if report.status in {"late", "down"}]
     told = f" ({', '.join(f'{report.tier} {report.status}' for report in silent)})" if silent else ""
-    if similar is not None and similar[0].empty_because is not None:
+    if similar is not None and similar[0].status == "answered" and similar[0].empty_because is not None:
         return similar[0].empty_reason or "no_evidence", f"{similar[0].empty_because}{told}"
     if silent:
         late = all(report.status == "late" for report in silent)

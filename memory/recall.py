@@ -18,7 +18,7 @@ from memory.observations import fingerprint
 from memory.packing import Gathered, pack
 from memory.postgres import tenant_transaction
 from memory.receipt import Receipt, keep_receipt
-from memory.recent import with_recent
+from memory.recent import ask_index, with_recent
 from memory.scrub import scrub, scrub_warning
 from memory.step_knowledge import StepKnowledge, failure_words, prevention, read_step, step_knowledge
 from memory.stores import Caller, Stores
@@ -74,7 +74,7 @@ class _Recall:
     async def vectors(self, words: Awaitable[str]) -> tuple[Found, tuple[Known, ...]]:
         call, text = self.call, await words
         query = Query(tenant=self.caller.tenant, scope=call.scope, text=text, kinds=call.kinds, limit=MOST_HITS)
-        found = await self.stores.index.search(query, deadline_seconds=self._left())
+        found = await ask_index(self.stores.index, query, self._left())
         async with tenant_transaction(self.stores.pool, self.caller.tenant, deadline_seconds=self._left()) as tx:
             found = await with_recent(tx, query, found)
             if not found.hits:
@@ -107,12 +107,16 @@ class _Recall:
         try:
             knowledge, found, fits = await asyncio.gather(
                 self._signatures_tier(),
-                within("vectors", _with(self.vectors, words), lambda v: len(v[1]), self.gather_by),
+                self._vectors_tier(words),
                 within("vault", _with(self.vault, words), len, self.gather_by),
             )
         finally:
             words.cancel()
         return Gathered(knowledge, found, fits)
+
+    async def _vectors_tier(self, words: asyncio.Task[str]) -> Answer[tuple[Found, tuple[Known, ...]]]:
+        ask = _with(self.vectors, words)
+        return await within("vectors", ask, lambda v: len(v[1]), self.gather_by, status=lambda v: v[0].status)
 
     async def _signatures_tier(self) -> Answer[StepKnowledge]:
         if self.call.step is None:

@@ -77,12 +77,12 @@ def found(asked: Asked, ranking: Ranking, documents: int) -> Found:
     """Answer with the best candidates, or with nothing when the best of them is about another subject."""
     if not ranking.ranked or (asked.query.cut_off and not ranking.gate.open):
         because = ranking.why_nothing(documents)
-        return Found((), documents, "below_threshold", because, asked.by_words_because)
+        return Found((), documents, "below_threshold", because, asked.by_words_because, ranking.statistics)
     hits = tuple(
         Hit(one.id, round(one.score, 4), one.matched, None if one.cosine is None else round(one.cosine, 4))
         for one in ranking.ranked[: asked.query.limit]
     )
-    return Found(hits, documents, by_words_because=asked.by_words_because)
+    return Found(hits, documents, by_words_because=asked.by_words_because, statistics=ranking.statistics)
 
 
 def _empty(asked: Asked, documents: int, because: str) -> Found:

@@ -3,11 +3,12 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from poimen.contracts.vocabulary import EmptyReason, ItemKind, TierHealth
+from memory.vectors.ranking import Statistics
+from poimen.contracts.vocabulary import EmptyReason, ItemKind, TierHealth, TierStatus
 
 State = Literal["active", "retired", "quarantined"]
 
@@ -70,7 +71,8 @@ class Hit:
 class Found:
     """What a search gave: hits, best first, or none with the reason and its sentence.
 
-    `by_words_because` says why meaning was not compared, when only words were.
+    `by_words_because` says why meaning was not compared, when only words were. `statistics` are of the scopes that
+    were searched; `status` is the index's own, whatever was found beside it.
     """
 
     hits: tuple[Hit, ...] = ()
@@ -78,6 +80,8 @@ class Found:
     empty_reason: EmptyReason | None = None
     empty_because: str | None = None
     by_words_because: str | None = None
+    statistics: Statistics | None = field(default=None, compare=False)
+    status: TierStatus = "answered"
 
 
 @dataclass(frozen=True, slots=True)

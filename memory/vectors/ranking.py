@@ -1,7 +1,7 @@
 """Rank candidates by words and meaning together, the same for every store; pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite, log, log10
 from typing import Final
 
@@ -78,6 +78,7 @@ class Ranking:
 
     ranked: tuple[Ranked, ...]
     gate: Gate
+    statistics: Statistics = field(compare=False)
 
     def why_nothing(self, documents: int) -> str:
         """Say in a sentence why a closed gate lets nothing through."""
@@ -127,7 +128,7 @@ def rank(
     ranked = tuple(
         _ranked(in_order[at], float(fused[at]), float(cosines[at]) if known[at] else None, at, words) for at in order
     )
-    return Ranking(ranked, _gate(ranked, words.weights, statistics.documents))
+    return Ranking(ranked, _gate(ranked, words.weights, statistics.documents), statistics)
 
 
 def _by_words(terms: Sequence[str], candidates: Sequence[Candidate], statistics: Statistics) -> _Words:
