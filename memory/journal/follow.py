@@ -38,6 +38,8 @@ class FollowerSettings:
     batch: int = 200
     # An event that fails this often is parked in dead_letters.
     tries: int = 3
+    # After which a parked one is tried again, once at a time, when nothing else waits.
+    parked_seconds: float = 300.0
     lease_seconds: float = 15.0
     # What was prepared may get lost while nothing happens.
     prepare_seconds: float = 30.0
@@ -103,6 +105,7 @@ class Follower:
         # The generation of the lease it was done for, and the instant of the monotonic clock.
         self._prepared: tuple[int, float] | None = None
         self._failures = 0
+        self._parked_due = float("-inf")
         self._settings = settings or FollowerSettings()
         self._holder = uuid.uuid4().hex
         self._lease = timedelta(seconds=self._settings.lease_seconds)
@@ -127,6 +130,7 @@ class Follower:
                 await self._prepare()
             self._prepared = (batch.generation, time.monotonic())
         if batch.last is None:
+            await self._try_parked(batch.generation)
             return 0
         async with self._renewed(batch.generation):
             failed = await self._hand_on(batch.events)
@@ -231,6 +235,25 @@ class Follower:
         except Exception as raised:
             return _Failure(type(raised).__name__, raised=True)
         return None if error is None else _Failure(error)
+
+    async def _try_parked(self, generation: int) -> None:
+        """Hand on once more what was parked long ago; what was mended meanwhile is parked no longer."""
+        if time.monotonic() < self._parked_due:
+            return
+        self._parked_due = time.monotonic() + self._settings.parked_seconds / 4
+        ago = timedelta(seconds=self._settings.parked_seconds)
+        async with self._transaction() as tx:
+            rows = await tx.rows(SQL["parked"], name=self.name, ago=ago, limit=self._settings.batch)
+            parked = [row["position"] for row in rows]
+            events = await events_at(tx, parked, bodies=False) if parked else []
+        if not parked:
+            return
+        async with self._renewed(generation):
+            failed = {event.position: failure for event in events if (failure := await self._hand_on_one(event))}
+        async with self._transaction() as tx:
+            await tx.run(SQL["unpark"], name=self.name, positions=[each for each in parked if each not in failed])
+            for position, failure in failed.items():
+                await tx.run(SQL["park"], name=self.name, position=position, tries=1, error=failure.error)
 
     async def _move(self, tx: Transaction, batch: _Batch, failed: dict[int, str]) -> bool:
         assert batch.last is not None

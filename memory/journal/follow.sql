@@ -45,6 +45,18 @@ values (%(tenant)s, %(name)s, %(position)s, %(tries)s, %(error)s)
 on conflict (tenant, follower, position) do update set tries = dead_letters.tries + excluded.tries,
   error = excluded.error, parked_at = clock_timestamp()
 
+-- name: parked
+-- The positions that were parked, or tried again, longest ago.
+select position from dead_letters
+where tenant = %(tenant)s and follower = %(name)s and parked_at <= clock_timestamp() - %(ago)s
+order by parked_at, position
+limit %(limit)s
+
+-- name: unpark
+-- Forgets that some positions could not be applied.
+delete from dead_letters
+where tenant = %(tenant)s and follower = %(name)s and position = any(%(positions)s)
+
 -- name: give_lease_back
 -- Ends the lease, so that the next holder need not wait for it to expire.
 update followers set holder = null, lease_until = null

@@ -197,6 +197,24 @@ async def test_an_error_that_every_event_of_a_batch_meets_parks_none(
     assert await sql(database, "select count(*) from dead_letters;") == "0"
 
 
+async def test_what_is_parked_is_tried_again_and_forgotten_when_it_can_be_applied(
+    database: Database, pool: Pool, make_event: MakeEvent
+) -> None:
+    await write(pool, make_event, "a", "bad")
+    reader = Reader(poison="bad")
+    follower = Follower(pool, "local", "reader", reader.apply, replace(SLOW, parked_seconds=0.0))
+    assert await follower.step() == 2
+    parked = "select tries from dead_letters;"
+    assert await sql(database, parked) == str(SLOW.tries)
+    assert await follower.step() == 0
+    assert await sql(database, parked) == str(SLOW.tries + 1)
+    reader.poison = ""
+    assert await follower.step() == 0
+    assert reader.keys == ["a", "bad"]
+    assert await sql(database, parked) == ""
+    assert (await follower.lag()).parked == 0
+
+
 async def test_a_store_that_is_down_parks_nothing_and_the_events_come_again(
     database: Database, pool: Pool, make_event: MakeEvent
 ) -> None:
