@@ -1,4 +1,4 @@
-"""Tier 2 in Postgres: BM25 over postings of its own, cosines by pgvector, exact for scopes of up to 10 thousand items.
+"""Tier 2 in Postgres: BM25 over postings of its own, cosines by pgvector, exact for scopes of up to 50 thousand items.
 
 By words alone without an embedder. It needs nothing beside the memory's own database.
 """
