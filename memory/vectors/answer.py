@@ -15,6 +15,10 @@ from poimen.contracts.json_text import mend_surrogates
 
 # The store must have time to answer by words, if the vector is late.
 EMBEDDING_SHARE: Final = 0.5
+LARGE_SCOPE_DOCUMENTS: Final = 10_000
+COMMON_SHARE: Final = 0.1
+"""Of a large scope; what more of its documents have tells little of any, and meaning makes up for it."""
+
 NO_EMBEDDER: Final = "no embedder is set"
 
 _log = structlog.get_logger(__name__)
@@ -33,6 +37,11 @@ class Asked:
     def empty(self) -> bool:
         """Say whether there is nothing to search by."""
         return not self.terms and self.vector is None
+
+    def most_documents(self, documents: int) -> int:
+        """Give how many of the scopes' documents may have a term that is still looked for."""
+        pruned = self.vector is not None and documents > LARGE_SCOPE_DOCUMENTS
+        return int(documents * COMMON_SHARE) if pruned else documents
 
     def by_words(self, because: str) -> "Asked":
         """Give the same query without its vector."""

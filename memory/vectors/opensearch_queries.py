@@ -27,8 +27,6 @@ CANDIDATES: Final = 50
 GRAPH_VISITS: Final = 200
 """Neighbours that a search of the graph keeps an eye on; more find more, and take longer."""
 
-LARGE_SCOPE_DOCUMENTS: Final = 10_000
-COMMON_SHARE: Final = 0.1
 _PACKED: Final[Mapping[str, Any]] = {"stored_fields": "_none_", "docvalue_fields": ["packed"]}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -80,11 +78,8 @@ def _nearest_body(query: Query, vector: Vectors) -> dict[str, Any]:
 
 
 def _telling_terms(asked: Asked, statistics: Statistics) -> list[str]:
-    """Give the terms to look for: where meaning helps out, those that a tenth of a large scope has tell too little."""
-    held = [term for term in asked.terms if statistics.containing.get(term, 0)]
-    if statistics.documents <= LARGE_SCOPE_DOCUMENTS or asked.vector is None:
-        return held
-    return [term for term in held if statistics.containing[term] <= statistics.documents * COMMON_SHARE]
+    most = asked.most_documents(statistics.documents)
+    return [term for term in asked.terms if 0 < statistics.containing.get(term, 0) <= most]
 
 
 def _words_body(query: Query, terms: Sequence[str], statistics: Statistics) -> dict[str, Any]:

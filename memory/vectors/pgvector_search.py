@@ -25,10 +25,6 @@ CANDIDATES: Final = 50
 COMPARED_DOCUMENTS: Final = 50_000
 """Of so many all vectors are compared: a graph is every tenant's, and others may be all that it leads to."""
 
-MANY_DOCUMENTS: Final = 1_000
-COMMON_SHARE: Final = 0.1
-"""Of many documents; what more of them have tells little of any, and meaning makes up for it."""
-
 _POSTING: Final = np.dtype([("document", ">u4"), ("frequency", ">u2"), ("length", ">u2")])
 
 # The dimension and two unused bytes.
@@ -144,8 +140,7 @@ async def candidates(tx: Transaction, asked: Asked, corpora: Corpora) -> tuple[l
 
 def _statements(asked: Asked, corpora: Corpora) -> list[Statement]:
     query = asked.query
-    pruned = asked.vector is not None and corpora.documents > MANY_DOCUMENTS
-    most = int(corpora.documents * COMMON_SHARE) if pruned else corpora.documents
+    most = asked.most_documents(corpora.documents)
     statements = [statement(SQL["postings"], corpora=list(corpora.issued), terms=list(asked.terms), most=most)]
     if _filtered(query):
         statements.append(statement(SQL["allowed"], **_filters(query, corpora)))

@@ -226,6 +226,26 @@ async def test_the_ranking_is_that_of_all_documents_compared_one_by_one(store: S
             assert [(hit.id, hit.score, hit.cosine, hit.matched) for hit in found.hits] == near(expected), query
 
 
+async def test_words_that_many_documents_have_count_alike_in_every_store(store: Store) -> None:
+    chosen = random.Random(4)
+    words = [f"w{number}" for number in range(400)]
+    documents = [
+        store.document(
+            f"d{number:04}",
+            " ".join(["deploy"] * (number % 5 == 0) + ["cluster"] * (number % 6 == 0) + chosen.choices(words, k=8)),
+        )
+        for number in range(1_300)
+    ]
+    await store.put(*documents)
+    reference = Reference(documents, store.embedder)
+    for word in words[:8]:
+        expected = {hit.id: hit.score for hit in reference.hits(f"deploy cluster {word}", (), limit=100)}
+        found = {hit.id: hit.score for hit in (await store.find(f"deploy cluster {word}", limit=10)).hits}
+        # Vectors of fewer bits may change places of nearly equal ones.
+        assert list(found.values()) == pytest.approx(list(expected.values())[:10], abs=5e-3), word
+        assert found == pytest.approx({item: expected[item] for item in found}, abs=5e-3), word
+
+
 async def test_without_an_embedder_search_is_by_words_and_says_so(store: Store) -> None:
     words = by_words(store)
     await words.put(words.document("port", PORT))
