@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from memory import verify as verifying
 from memory.errors import StoreUnavailable
 from memory.journal.follow import FollowerSettings
 from memory.knowledge import retire
@@ -83,6 +84,12 @@ class FailingIndex:
         stored = {put.id: put for put in await self.index.put(good, deadline_seconds=deadline_seconds)}
         refused = {item: Put(item, "failed", "mapper_parsing_exception") for item in self.poison}
         return tuple((stored | refused)[document.id] for document in documents)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verify looks again at once: Postgres has what was written."""
+    monkeypatch.setattr(verifying, "BETWEEN_LOOKS_SECONDS", 0.0)
 
 
 @pytest.fixture

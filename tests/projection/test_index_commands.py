@@ -80,6 +80,7 @@ async def test_a_worker_with_another_embedder_refuses_to_start_until_the_index_i
     assert (compared["index"], compared["generation"], compared["counts"]["entries"]) == ("pgvector", 2, 3)
 
 
+@pytest.mark.usefixtures("soon")
 async def test_verify_prints_each_difference_and_exits_with_1(terminal: Terminal, database: Database) -> None:
     await database.run_sql("update items set text = 'another' where text = 'warm the cache';")
     code, out = await terminal.poimen("verify")

@@ -43,6 +43,7 @@ async def test_an_index_that_another_worker_left_half_built_is_gone_on_with(stor
     assert await differences(stores) == []
 
 
+@pytest.mark.usefixtures("soon")
 async def test_an_item_that_the_store_refuses_is_parked_told_and_blocks_no_other(
     failing: Failing, database: Database
 ) -> None:

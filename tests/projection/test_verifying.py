@@ -11,10 +11,7 @@ from tests.projection.conftest import differences, follow, forget, teach
 ITEM = "(select id from items order by created_position limit 1)"
 
 
-@pytest.fixture(autouse=True)
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Postgres has what was written at once."""
-    monkeypatch.setattr(verify, "BETWEEN_LOOKS_SECONDS", 0.0)
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 async def taught(stores: Stores) -> list[str]:
