@@ -12,7 +12,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from activities.table import TABLE, Entry
-from memory.errors import Conflict, FinalError, Rejected, StoreUnavailable
+from memory.errors import Conflict, FinalError, PoimenError, Rejected, StoreUnavailable
 from memory.journal import Origin, Provenance
 from memory.stores import Caller, Stores
 from poimen.contracts.message import Decoded, Message, decode, encode
@@ -77,7 +77,7 @@ def told_errors(name: str) -> Iterator[None]:
         raise _final(error) from None
     except StoreUnavailable as error:
         delay = timedelta(seconds=error.retry_after_seconds)
-        raise ApplicationError(str(error), type=type(error).__name__, next_retry_delay=delay) from None
+        raise ApplicationError(str(error), type=public_name(error), next_retry_delay=delay) from None
     except Exception as error:
         # The text of an error nobody foresaw may hold anything, so it stays in the worker's log.
         _log.exception("An activity failed unexpectedly.", activity=name)
@@ -149,3 +149,8 @@ def _final(error: FinalError) -> ApplicationError:
     if isinstance(error, Conflict) and error.actual_revision is not None:
         details.append({"actual_revision": error.actual_revision})
     return ApplicationError(str(error), *details, type=type(error).__name__, non_retryable=True)
+
+
+def public_name(error: BaseException) -> str:
+    """Return the name that callers know an error of memory by: what a store tells apart within is not theirs."""
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == PoimenError.__module__)

@@ -10,6 +10,8 @@ COSTLY = ("opensearch_server",)
 COSTLY_SECONDS = 400
 
 
+# First, for xdist reads the groups in this hook too.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a file in one process, which shares its servers among them, when they run side by side."""
     for item in items:

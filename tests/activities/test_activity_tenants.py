@@ -22,6 +22,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "LearnFromExecution": {**PLACE, "outcome": "failed", "lesson": f"Tune the {CANARY} before the recital begins."},
     "AnalyzeError": FAILED,
     "DocumentDecision": {**PLACE, "kind": "gate", "decision": CANARY},
+    "SummariseRun": PLACE,
     "SearchKnowledge": {"scope": "acme/api", "query": FAILED["error"], "deadline_ms": 20_000},
     "DiagnoseIssue": {"scope": "acme/api", "text": FAILED["error"], "deadline_ms": 20_000},
     "RetireKnowledge": {"scope": "acme/api", "id": "les-00000000"},
@@ -49,7 +50,7 @@ def test_every_activity_is_tried() -> None:
     assert set(CALLS) == {entry.name for entry in TABLE}
 
 
-@pytest.mark.parametrize("name", [name for name in CALLS if name != "RetireKnowledge"])
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in {"RetireKnowledge", "SummariseRun"}])
 async def test_no_activity_tells_one_tenant_of_another(two_tenants: tuple[Call, Stores], name: str) -> None:
     call, stores = two_tenants
     await lesson_of(call, "local")
@@ -71,6 +72,14 @@ async def test_an_item_of_another_tenant_cannot_be_retired(
         await call("RetireKnowledge", {"scope": "acme/api", "id": lesson, "tenant": "other"})
     assert caught.value.type == "NotFound"
     assert (await database.run_sql("select count(*) from items where state <> 'active';")).strip() == "0"
+
+
+async def test_no_run_of_one_tenant_is_summarised_for_another(two_tenants: tuple[Call, Stores]) -> None:
+    call, _ = two_tenants
+    await lesson_of(call, "local")
+    with pytest.raises(ApplicationError) as caught:
+        await call("SummariseRun", {**CALLS["SummariseRun"], "tenant": "other"})
+    assert caught.value.type == "NotFound"
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in TABLE if entry.writes])

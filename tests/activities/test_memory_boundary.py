@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
+from activities.boundary import public_name
 from activities.table import Entry
+from memory.errors import SchemaDiffers
 from memory.stores import Caller, Stores
+from memory.vectors.opensearch_cluster import IndexGone
 from poimen.contracts.memory_calls import HealthCheck, HealthReport
 from tests.activities.conftest import Call, caller_of
 from tests.fixtures_postgres import Database
@@ -275,3 +278,8 @@ async def test_every_answer_is_a_plain_json_object(call: Call, name: str) -> Non
     answer = await call(name, VALID[name])
     assert isinstance(answer, dict)
     assert "warnings" in answer
+
+
+def test_an_error_is_named_as_callers_know_it() -> None:
+    assert public_name(IndexGone("gone")) == "StoreUnavailable"
+    assert public_name(SchemaDiffers("another version")) == "SchemaDiffers"

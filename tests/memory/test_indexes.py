@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, LiteralString
@@ -128,6 +129,7 @@ LOOK_UPS: dict[str, dict[str, object]] = {
     "journal/events_since": {"position": ROWS - 10, "limit": 500},
     "journal/find_event": {"key": "grown-5"},
     "journal/first_not_passed": {"cursor_tx": str(ROWS), "cursor_position": 0},
+    "journal/parked": {"name": "vectors", "ago": timedelta(minutes=5), "limit": 20},
     "journal/lag": {"name": "vectors", "cursor_tx": str(ROWS), "cursor_position": 0, "limit": 200},
     "journal/read_batch": {"cursor_tx": "150", "cursor_position": 50, "limit": 200},
     "journal/read_bodies": {"hashes": ["x"]},

@@ -25,9 +25,10 @@ def wanted(lock: str) -> list[Requirement]:
         "build": root["build-system"]["requires"] + client["build-system"]["requires"],
         "runtime": root["project"]["dependencies"] + client["project"]["dependencies"],
     }
-    texts["local"] = texts["runtime"] + root["project"]["optional-dependencies"]["local"]
+    extras = root["project"]["optional-dependencies"]
+    texts["local"] = texts["runtime"] + [text for name in extras for text in extras[name]]
     texts["dev"] = texts["local"] + root["dependency-groups"]["dev"]
-    return [Requirement(text) for text in texts[lock] if not text.startswith("poimen-client")]
+    return [Requirement(text) for text in texts[lock] if not text.startswith("poimen-")]
 
 
 @pytest.mark.parametrize("lock", ["build", "runtime", "local", "dev"])

@@ -84,7 +84,7 @@ def test_a_report_file_of_any_size_is_cut() -> None:
         ({"scope": "s" * 257}, "scope has 257 characters; at most 256."),
         ({"step": "a\nb"}, "step contains U+000A at character 2."),
         ({"tool": "t" * 129}, "tool has 129 characters; at most 128."),
-        ({"step": "\ud800"}, "step contains U+FFFD at character 1."),
+        ({"step": "\ud800"}, "step contains a lone surrogate or U+FFFD at character 1."),
         ({"definition_hash": "h" * 81}, "definition_hash has 81 characters; at most 80."),
         ({"visit": 100_001}, "visit is too large; at most 100,000 is allowed."),
     ],

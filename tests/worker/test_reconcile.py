@@ -294,7 +294,8 @@ async def test_what_was_cancelled_before_its_first_task_is_put_on_record_once(
     await scene.closed(handle, "Canceled")
     await scene.sweep(scene.reconciler(), scene.reconciler())
     assert await scene.sweep() == []
-    sentence = "cancelled: the step was cancelled" if kind == "HarnessStep" else "cancelled: the run was cancelled"
+    step = "the step was cancelled before attempt 1"
+    sentence = f"cancelled: {step if kind == 'HarnessStep' else 'the run was cancelled'}"
     assert await scene.ends(record) == [f"cancelled|{sentence}"]
 
 

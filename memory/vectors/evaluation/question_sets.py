@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from memory.errors import FinalError
-
 CORPUS: Final = "corpus.jsonl"
 QUERIES: Final = "queries.jsonl"
 
 
-class BadQuestions(FinalError):
+class BadQuestions(ValueError):
     """A folder or a line of a set cannot be used; the sentence names the file and the line."""
 
 
