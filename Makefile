@@ -67,7 +67,7 @@ up: $(LOCAL)
 	@$(BIN)/poimen up$(if $(OPENSEARCH), --opensearch)
 
 test: check
-	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile
 
 check: $(DEV)
 	$(BIN)/ruff check
